@@ -1,0 +1,140 @@
+"""The partial-label contract: 1 present, 0 absent, NaN not annotated.
+
+One ``float32`` vector per image travels through Avalanche's mini-batches, replay buffers and collate
+functions unchanged. Whatever is NaN is unknown, not negative: criteria of this package ignore it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rebll_avalanche.losses import REDUCTIONS, asymmetric_bce
+
+UNKNOWN = float("nan")
+
+
+def annotated(targets: Tensor) -> Tensor:
+    """Boolean mask of the labels that somebody has given.
+
+    >>> annotated(torch.tensor([1.0, 0.0, UNKNOWN])).tolist()
+    [True, True, False]
+    """
+    return ~torch.isnan(targets)
+
+
+def check_targets(targets: Tensor) -> None:
+    """Refuse labels that are neither 0, 1 nor NaN, naming the first one.
+
+    Raises:
+        ValueError: With the offending value and where it stands.
+    """
+    if not targets.is_floating_point():
+        raise ValueError(
+            f"targets must be floating point (NaN marks unknown labels), got {targets.dtype}; "
+            "convert with targets.float()"
+        )
+    wrong = annotated(targets) & (targets != 0) & (targets != 1)
+    if bool(wrong.any()):
+        place = tuple(int(i) for i in wrong.nonzero()[0])
+        raise ValueError(
+            f"labels are 1 (present), 0 (absent) or NaN (not annotated), "
+            f"got {float(targets[place])} at index {place}"
+        )
+
+
+def label_matrix(dataset: Any) -> Tensor:
+    """The ``[samples, classes]`` labels of a data set, read without decoding a single image.
+
+    Args:
+        dataset: An Avalanche data set (or anything else) with a ``targets`` field.
+    """
+    targets = getattr(dataset, "targets", None)
+    if targets is None:
+        raise ValueError(
+            f"{type(dataset).__name__} has no 'targets'; build streams with multilabel_benchmark(...)"
+        )
+    data = getattr(targets, "data", targets)
+    if not isinstance(data, Tensor):
+        data = torch.stack([torch.as_tensor(row, dtype=torch.float32) for row in data])
+    if data.ndim != 2:
+        raise ValueError(
+            f"expected one label vector per sample, got targets of shape {tuple(data.shape)}"
+        )
+    return data
+
+
+class PartialLabelBCE(nn.Module):
+    """Binary cross-entropy over the annotated labels; usable as an Avalanche ``criterion``.
+
+    Unknown (NaN) labels add nothing to the loss and get a gradient of exactly zero. A model whose head
+    has not grown to all classes yet is compared on the columns it has.
+
+    Args:
+        reduction: ``"mean"`` over annotated labels, ``"sum"``, or ``"none"`` (a matrix with zeros at
+            unknown labels).
+
+    >>> logits = torch.zeros(1, 2, requires_grad=True)
+    >>> loss = PartialLabelBCE()(logits, torch.tensor([[1.0, UNKNOWN]]))
+    >>> round(loss.item(), 4)
+    0.6931
+    """
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        if reduction not in REDUCTIONS:
+            raise ValueError(f"reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+        self.reduction = reduction
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """The loss of ``logits`` against ``targets`` on the columns that both have."""
+        targets = seen_columns(logits, targets)
+        check_targets(targets)
+        return asymmetric_bce(logits, targets, reduction=self.reduction)
+
+
+def seen_columns(logits: Tensor, targets: Tensor) -> Tensor:
+    """The columns of ``targets`` that a head of this width can predict.
+
+    Raises:
+        ValueError: When the two cannot belong together.
+    """
+    if logits.ndim != 2 or targets.ndim != 2 or len(logits) != len(targets):
+        raise ValueError(
+            f"logits and targets must be [batch, classes] of the same batch, "
+            f"got {tuple(logits.shape)} and {tuple(targets.shape)}"
+        )
+    if logits.shape[1] > targets.shape[1]:
+        raise ValueError(
+            f"the model has {logits.shape[1]} outputs but targets have only {targets.shape[1]} columns; "
+            "targets must cover all classes of the benchmark"
+        )
+    return targets[:, : logits.shape[1]]
+
+
+def knows_unknown(criterion: Any) -> bool:
+    """Whether a criterion ignores NaN labels, found out by asking it."""
+    targets = torch.tensor([[1.0, UNKNOWN], [UNKNOWN, 0.0]])
+    try:
+        with torch.no_grad():
+            value = criterion(torch.zeros(2, 2), targets)
+    except Exception:
+        return False
+    return bool(torch.isfinite(torch.as_tensor(value)).all())
+
+
+def check_criterion(criterion: Any, dataset: Any) -> None:
+    """Refuse to train on unknown labels with a loss that would turn them into NaN weights.
+
+    Raises:
+        ValueError: When ``dataset`` has NaN labels and ``criterion`` does not ignore them.
+    """
+    has_unknown = not bool(annotated(label_matrix(dataset)).all())
+    if has_unknown and not knows_unknown(criterion):
+        raise ValueError(
+            f"{type(criterion).__name__} cannot learn from labels that are not annotated (NaN); "
+            "use criterion=PartialLabelBCE(), or build the benchmark with missing='negative' "
+            "to count unknown labels as absent"
+        )

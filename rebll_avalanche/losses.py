@@ -1,0 +1,210 @@
+"""The paper's equations as pure functions of logits.
+
+Everything is one asymmetric binary cross-entropy in three uses::
+
+    -y (1 - p)^g log p  -  (1 - y) p^b log(1 - p),      p = sigmoid(logit)
+
+====== ===================== ========================== ============ ============
+loss   targets y             classes                    g            b
+====== ===================== ========================== ============ ============
+L_bce  labels                of this experience         0            0
+L_kd   teacher probabilities of earlier experiences     0            0
+L_cls  labels                of this experience         alpha log n  0
+L_akd  teacher probabilities of earlier experiences     alpha log n  0
+L_er   labels of memory      of earlier experiences     0            beta log n
+====== ===================== ========================== ============ ============
+
+with ``n`` the number of classes seen so far, the current ones included. Callers pass the columns of
+their class set; entries whose target is NaN are ignored.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+REDUCTIONS = ("mean", "sum", "none", "class_sum")
+
+
+def adaptive_exponent(factor: float, seen_classes: int) -> float:
+    """The decay exponent ``factor * log(seen_classes)`` of equations (4), (6) and (8).
+
+    >>> round(adaptive_exponent(1.2, 20), 3)
+    3.595
+    """
+    if seen_classes < 1:
+        raise ValueError(f"at least one class must have been seen, got {seen_classes}")
+    return factor * math.log(seen_classes)
+
+
+def asymmetric_bce(
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    positive_exponent: float = 0.0,
+    negative_exponent: float = 0.0,
+    detach_weight: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Binary cross-entropy whose positive or negative part is down-weighted by the prediction itself.
+
+    Args:
+        logits: ``[batch, classes]``.
+        targets: Probabilities or labels of the same shape; NaN entries are ignored.
+        positive_exponent: ``g``: the positive part is weighted by ``(1 - p)^g``.
+        negative_exponent: ``b``: the negative part is weighted by ``p^b``.
+        detach_weight: Stop the gradient through these weights.
+        reduction: ``"mean"`` over the known entries, ``"sum"`` over all, ``"class_sum"`` the sum over
+            classes averaged over images (as printed in the paper), ``"none"`` the matrix itself.
+
+    Returns:
+        A scalar, or the ``[batch, classes]`` matrix for ``"none"``, in at least float32.
+    """
+    if logits.shape != targets.shape:
+        raise ValueError(
+            f"logits {tuple(logits.shape)} and targets {tuple(targets.shape)} differ in shape"
+        )
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    known = ~torch.isnan(targets)
+    # Replacing before any arithmetic, rather than masking after it, keeps the gradient exactly zero.
+    logits = torch.where(known, logits, 0.0)
+    targets = torch.where(known, targets.to(logits.dtype), 0.0)
+    log_positive, log_negative = logsigmoid(logits), logsigmoid(-logits)
+    positive = log_positive * _power(log_negative, positive_exponent, detach_weight)
+    negative = log_negative * _power(log_positive, negative_exponent, detach_weight)
+    loss = torch.where(known, -targets * positive - (1 - targets) * negative, 0.0)
+    return _reduce(loss, known, reduction)
+
+
+def _power(log_base: Tensor, exponent: float, detach: bool) -> Tensor | float:
+    """``base ** exponent`` from the logarithm of the base, which stays finite at the ends."""
+    if exponent == 0:
+        return 1.0
+    return (exponent * (log_base.detach() if detach else log_base)).exp()
+
+
+def _reduce(loss: Tensor, known: Tensor, reduction: str) -> Tensor:
+    if reduction == "none":
+        return loss
+    if reduction == "sum":
+        return loss.sum()
+    if reduction == "mean":
+        return loss.sum() / known.sum().clamp(min=1)
+    if reduction == "class_sum":
+        return loss.sum() / max(len(loss), 1)
+    raise ValueError(f"reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+
+
+def bce_loss(logits: Tensor, targets: Tensor, *, reduction: str = "mean") -> Tensor:
+    """Equation (1), L_bce; with teacher probabilities as targets, equation (2), L_kd."""
+    return asymmetric_bce(logits, targets, reduction=reduction)
+
+
+def cls_loss(
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    exponent: float,
+    detach_weight: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Equations (3, 4), L_cls, and (5, 6), L_akd: the positive part is down-weighted.
+
+    Args:
+        logits: Of the current classes (L_cls) or the earlier ones (L_akd).
+        targets: Labels (L_cls) or the teacher's soft probabilities (L_akd).
+        exponent: ``adaptive_exponent(alpha, seen)``, or a constant for the fixed variant.
+        detach_weight: Stop the gradient through the weight.
+        reduction: See :func:`asymmetric_bce`.
+    """
+    return asymmetric_bce(
+        logits,
+        targets,
+        positive_exponent=exponent,
+        detach_weight=detach_weight,
+        reduction=reduction,
+    )
+
+
+def akd_loss(
+    logits: Tensor,
+    teacher_probability: Tensor,
+    *,
+    exponent: float,
+    detach_weight: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Equations (5, 6), L_akd: asymmetric distillation of the previous model's probabilities."""
+    return cls_loss(
+        logits,
+        teacher_probability,
+        exponent=exponent,
+        detach_weight=detach_weight,
+        reduction=reduction,
+    )
+
+
+def er_loss(
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    exponent: float,
+    detach_weight: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Equations (7, 8), L_er: replay with the negative part down-weighted.
+
+    Args:
+        logits: Of the earlier classes, for memory images.
+        targets: Their completed labels; NaN where nobody has given one.
+        exponent: ``adaptive_exponent(beta, seen)``, or a constant for the fixed variant.
+        detach_weight: Stop the gradient through the weight.
+        reduction: See :func:`asymmetric_bce`.
+    """
+    return asymmetric_bce(
+        logits,
+        targets,
+        negative_exponent=exponent,
+        detach_weight=detach_weight,
+        reduction=reduction,
+    )
+
+
+def total_loss(
+    cls: Tensor,
+    akd: Tensor | None = None,
+    er: Tensor | None = None,
+    *,
+    lambda_akd: float = 0.15,
+    lambda_er: float = 0.30,
+) -> Tensor:
+    """Equation (9); in the first experience there is neither teacher nor memory and L = L_cls."""
+    loss = cls if akd is None else lambda_akd * cls + (1 - lambda_akd) * akd
+    return loss if er is None else loss + lambda_er * er
+
+
+def posterior_from_score(probability: Tensor, exponent: float) -> Tensor:
+    """The posterior for which ``probability`` minimises the asymmetric loss.
+
+    L_cls and L_akd are not proper scoring rules: for a posterior ``q`` they are smallest at some
+    ``p < q`` with ``q / (1 - q) = 1 / ((1 - p)^g ((1 - p) / p - g log p))``. Distilling ``p`` itself
+    therefore shrinks scores anew at every experience; distilling this ``q`` reproduces ``p``.
+
+    >>> posterior_from_score(torch.tensor([0.3]), exponent=0.0).item() == torch.tensor(0.3).item()
+    True
+    >>> round(posterior_from_score(torch.tensor([0.5]), exponent=3.595).item(), 2)
+    0.78
+    """
+    if exponent == 0:
+        return probability
+    tiny = torch.finfo(probability.dtype).tiny
+    probability = probability.clamp(tiny, 1 - torch.finfo(probability.dtype).eps)
+    complement = 1 - probability
+    negative_odds = complement.pow(exponent) * (
+        complement / probability - exponent * probability.log()
+    )
+    return 1 / (1 + negative_odds)
