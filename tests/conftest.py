@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 # Real images for development lie beside the repository; where they do not, those tests have nothing to read.
-SHARED_DATA = Path(
-    os.environ.get("REBLL_TEST_DATA", Path(__file__).parents[2] / "shared" / "data")
-)
+SHARED_DATA = Path(os.environ.get("REBLL_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
 def _shared(name: str) -> Path:

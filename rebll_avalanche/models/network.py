@@ -1,0 +1,90 @@
+"""The network every method shares: a backbone, its feature map, a growing head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from avalanche.models import DynamicModule
+from torch import Tensor, nn
+
+from rebll_avalanche.models.heads import GrowingHead
+
+BN_MODES = ("train", "frozen_after_base")
+
+
+class MultiLabelModel(DynamicModule):
+    """``model(x) -> [batch, classes learned so far]`` logits.
+
+    Args:
+        backbone: Maps images to a feature map ``[batch, channels, h, w]``, or vectors to vectors.
+        head: Grows by itself when Avalanche adapts the model to a training experience.
+        bn_mode: ``"train"`` updates batch-norm statistics in every experience;
+            ``"frozen_after_base"`` uses those of the first experience ever after.
+        input_mean: Per channel, subtracted from images in [0, 1]; what the backbone's weights want.
+        input_std: Per channel, divided by.
+        weights: Where the backbone's weights come from: name, source and hash, for result files.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        head: GrowingHead,
+        *,
+        bn_mode: str = "train",
+        input_mean: tuple[float, ...] | None = None,
+        input_std: tuple[float, ...] | None = None,
+        weights: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        if bn_mode not in BN_MODES:
+            raise ValueError(f"bn_mode must be one of {', '.join(BN_MODES)}, got {bn_mode!r}")
+        self.backbone = backbone
+        self.head = head
+        self.bn_mode = bn_mode
+        self.weights = weights or {}
+        # A buffer, so that a resumed run knows whether the base experience is over.
+        self.register_buffer("bn_frozen", torch.zeros((), dtype=torch.bool))
+        trivial = input_mean is None or (not any(input_mean) and set(input_std or (1.0,)) == {1.0})
+        mean = None if trivial else torch.tensor(input_mean).view(-1, 1, 1)
+        std = None if trivial else torch.tensor(input_std or (1.0,)).view(-1, 1, 1)
+        self.register_buffer("input_mean", mean, persistent=False)
+        self.register_buffer("input_std", std, persistent=False)
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes the model predicts now."""
+        return self.head.num_classes
+
+    def features(self, x: Tensor) -> Tensor:
+        """The feature map before pooling."""
+        if self.input_mean is not None:
+            x = (x - self.input_mean) / self.input_std
+        features: Tensor = self.backbone(x)
+        return features
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits of the classes learned so far."""
+        logits: Tensor = self.head(self.features(x))
+        return logits
+
+    def adaptation(self, experience: Any) -> None:
+        """Avalanche's hook: a second training experience ends the base experience."""
+        if self.training and self.bn_mode == "frozen_after_base" and self.num_classes > 0:
+            known = len(getattr(experience, "previous_classes", ()))
+            if known > 0:
+                self.bn_frozen.fill_(True)
+                self.train(self.training)
+
+    def train(self, mode: bool = True) -> MultiLabelModel:
+        """As in torch, but frozen batch norms stay in evaluation mode."""
+        super().train(mode)
+        if mode and bool(self.bn_frozen):
+            for norm in self._batch_norms():
+                norm.eval()
+        return self
+
+    def _batch_norms(self) -> Iterator[nn.Module]:
+        kind = nn.modules.batchnorm._BatchNorm
+        return (module for module in self.modules() if isinstance(module, kind))
