@@ -1,0 +1,251 @@
+"""Streams of multi-label experiences for Avalanche, from any labels and any images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from avalanche.benchmarks.scenarios.dataset_scenario import DatasetExperience
+from avalanche.benchmarks.scenarios.generic_scenario import CLScenario, EagerCLStream
+from avalanche.benchmarks.utils.data import AvalancheDataset
+from avalanche.benchmarks.utils.transform_groups import TransformGroups
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from rebll_avalanche.benchmarks.images import Source, as_source
+from rebll_avalanche.benchmarks.targets import MultiLabelTargets
+from rebll_avalanche.benchmarks.transforms import Transform, to_unit_range
+from rebll_avalanche.labels import UNKNOWN, check_targets
+from rebll_avalanche.scenario import ClassOrder, Experiences, Scenario
+
+MODES = ("overlap", "disjoint")
+MISSING = ("nan", "negative")
+
+
+class Samples(Dataset):
+    """Some images of a source, each with the labels that one experience gives it.
+
+    Args:
+        source: Where inputs come from.
+        indices: Which of them, in order.
+        targets: ``[samples, classes]``, one row per index.
+    """
+
+    def __init__(self, source: Source, indices: Tensor, targets: Tensor) -> None:
+        self.source = source
+        self.indices = indices
+        self.targets = targets
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> tuple[Any, Tensor]:
+        return self.source[int(self.indices[index])], self.targets[index]
+
+
+class MultiLabelExperience(DatasetExperience):
+    """An Avalanche experience that knows which classes it brings.
+
+    Attributes:
+        classes_in_this_experience: Columns that arrive with it.
+        previous_classes: Columns of earlier experiences.
+        classes_seen_so_far: Both.
+        future_classes: Columns of later experiences.
+        image_indices: For each sample, the index of its image among those given for the split.
+    """
+
+    def __init__(
+        self,
+        *,
+        dataset: AvalancheDataset,
+        current_experience: int,
+        scenario: Scenario,
+        image_indices: Tensor,
+        labels: Tensor,
+    ) -> None:
+        super().__init__(dataset=dataset, current_experience=current_experience)
+        lo, hi = scenario.ranges[current_experience]
+        self.classes_in_this_experience = set(range(lo, hi))
+        self.previous_classes = set(range(lo))
+        self.classes_seen_so_far = set(range(hi))
+        self.future_classes = set(range(hi, scenario.num_classes))
+        self.image_indices = image_indices
+        self._labels = labels
+
+    @property
+    def full_targets(self) -> Tensor:
+        """The whole truth about these samples: to score relabelling with, never to train on."""
+        return self._labels[self.image_indices]
+
+
+class MultiLabelBenchmark(CLScenario):
+    """An Avalanche benchmark of multi-label experiences; see :func:`multilabel_benchmark`.
+
+    Attributes:
+        scenario: Which classes arrive when.
+        class_names: In order of learning, one per label column.
+        train_stream: Experience t: images with a class of t, annotated for the classes of t.
+        test_stream: Experience t: images with a class seen by then, annotated for all of these.
+        valid_stream: Like ``test_stream``, from images held out of training; only when asked.
+    """
+
+    train_stream: Any
+    test_stream: Any
+    valid_stream: Any
+
+    def __init__(
+        self,
+        train: tuple[Any, Any],
+        test: tuple[Any, Any],
+        scenario: str | Experiences | Scenario,
+        *,
+        class_names: Sequence[str] | None = None,
+        class_order: ClassOrder = "alphabetical",
+        mode: str = "overlap",
+        missing: str = "nan",
+        validation_size: float = 0,
+        seed: int = 0,
+        train_transform: Transform | None = None,
+        eval_transform: Transform | None = None,
+    ) -> None:
+        _one_of("mode", mode, MODES)
+        _one_of("missing", missing, MISSING)
+        train_source, train_labels = _checked_split("train", train)
+        test_source, test_labels = _checked_split("test", test)
+        num_classes = train_labels.shape[1]
+        if test_labels.shape[1] != num_classes:
+            raise ValueError(
+                f"train has labels for {num_classes} classes, test for {test_labels.shape[1]}"
+            )
+        self.scenario = Scenario.parse(
+            scenario, num_classes, class_names=class_names, class_order=class_order
+        )
+        self.num_classes = num_classes
+        names = class_names or [str(column) for column in range(num_classes)]
+        self.class_names = [names[column] for column in self.scenario.class_order]
+        self._missing = missing
+        self._transforms = (train_transform, eval_transform)
+
+        order = torch.tensor(self.scenario.class_order)
+        train_labels, test_labels = train_labels[:, order], test_labels[:, order]
+        kept, held_out = _cut(len(train_labels), validation_size, seed)
+        streams = {
+            "train": (train_source, train_labels, kept, mode),
+            "test": (test_source, test_labels, torch.arange(len(test_labels)), "seen"),
+        }
+        if len(held_out):
+            streams["valid"] = (train_source, train_labels, held_out, "seen")
+        super().__init__([self._stream(name, *parts) for name, parts in streams.items()])
+
+    def _stream(
+        self, name: str, source: Source, labels: Tensor, candidates: Tensor, rule: str
+    ) -> EagerCLStream:
+        experiences = []
+        chosen = _landing(labels[candidates] == 1, self.scenario, rule)
+        for step, ((lo, hi), rows) in enumerate(zip(self.scenario.ranges, chosen, strict=True)):
+            if not len(rows):
+                missed = ", ".join(self.class_names[0 if rule == "seen" else lo : hi])
+                raise ValueError(
+                    f"experience {step} of the {name} stream is empty: no image has {missed}; "
+                    "merge it with another experience or add images"
+                )
+            indices = candidates[rows]
+            first = 0 if rule == "seen" else lo
+            targets = torch.full((len(rows), self.num_classes), UNKNOWN)
+            targets[:, first:hi] = labels[indices, first:hi]
+            if self._missing == "negative":
+                targets.nan_to_num_(nan=0.0)
+            experiences.append(
+                MultiLabelExperience(
+                    dataset=self._dataset(source, indices, targets, training=name == "train"),
+                    current_experience=step,
+                    scenario=self.scenario,
+                    image_indices=indices,
+                    labels=labels,
+                )
+            )
+        return EagerCLStream(name, experiences, benchmark=self)
+
+    def _dataset(
+        self, source: Source, indices: Tensor, targets: Tensor, training: bool
+    ) -> AvalancheDataset:
+        # What is a picture must at least become a tensor; anything else is passed on as it is.
+        fallback = to_unit_range if source.pictures else None
+        train, evaluation = (transform or fallback for transform in self._transforms)
+        dataset = AvalancheDataset(
+            [Samples(source, indices, targets)],
+            data_attributes=[MultiLabelTargets(targets)],
+            transform_groups=TransformGroups({"train": train, "eval": evaluation}),
+        )
+        return dataset if training else dataset.eval()
+
+
+def multilabel_benchmark(
+    train: tuple[Any, Any],
+    test: tuple[Any, Any],
+    scenario: str | Experiences | Scenario,
+    **options: Any,
+) -> MultiLabelBenchmark:
+    """Streams of experiences from labels and images.
+
+    Args:
+        train: ``(images, labels)``. Images are paths, an array, or a map-style data set; none is
+            decoded to build streams. Labels are ``[samples, classes]`` of 1, 0, or NaN (unknown).
+        test: The same for the test images.
+        scenario: ``"B5-C3"``, one list of classes per experience, or a :class:`Scenario`.
+        **options: Passed on by every benchmark of this package:
+
+            * ``class_names``: in the order of the label columns.
+            * ``class_order``: ``"alphabetical"``, a list, or a seed; see :meth:`Scenario.parse`.
+            * ``mode``: ``"overlap"`` uses an image in each experience that it has a class of,
+              ``"disjoint"`` only in the last of these, so that no later class hides in an image.
+            * ``missing``: ``"nan"`` leaves unannotated labels unknown, ``"negative"`` makes them 0.
+            * ``validation_size``: fraction or number of training images held out by ``seed``.
+            * ``train_transform``, ``eval_transform``: from one input to a tensor; where there is
+              none, pictures become tensors in [0, 1] and anything else is passed on as it is.
+
+    Returns:
+        A benchmark with ``train_stream``, ``test_stream`` and, when asked, ``valid_stream``.
+    """
+    return MultiLabelBenchmark(train, test, scenario, **options)
+
+
+def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+
+
+def _checked_split(name: str, split: tuple[Any, Any]) -> tuple[Source, Tensor]:
+    images, labels = split
+    source = as_source(images)
+    labels = torch.as_tensor(labels, dtype=torch.float32)
+    if labels.ndim != 2 or len(labels) != len(source):
+        raise ValueError(
+            f"{name} has {len(source)} images, so its labels must be [{len(source)}, classes], "
+            f"got {tuple(labels.shape)}"
+        )
+    check_targets(labels)
+    return source, labels
+
+
+def _cut(count: int, validation_size: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Indices that stay and indices that are held out, both in their old order."""
+    held_out = round(validation_size * count) if validation_size < 1 else int(validation_size)
+    if not 0 <= held_out < count:
+        raise ValueError(
+            f"validation_size={validation_size} asks for {held_out} of {count} training images"
+        )
+    shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    return shuffled[held_out:].sort().values, shuffled[:held_out].sort().values
+
+
+def _landing(positives: Tensor, scenario: Scenario, rule: str) -> list[Tensor]:
+    """For each experience, the rows whose images it uses."""
+    if rule == "seen":
+        return [positives[:, :hi].any(dim=1).nonzero().flatten() for _, hi in scenario.ranges]
+    if rule == "overlap":
+        return [positives[:, lo:hi].any(dim=1).nonzero().flatten() for lo, hi in scenario.ranges]
+    arrival = torch.repeat_interleave(torch.tensor(scenario.sizes)) + 1
+    last = (positives * arrival).amax(dim=1)
+    return [(last == step + 1).nonzero().flatten() for step in range(len(scenario))]

@@ -1,0 +1,135 @@
+"""Where a sample's input comes from: picture files, arrays, or somebody else's data set.
+
+A source has a length and gives one input per index; nothing is decoded before it is asked for.
+Pictures are RGB ``PIL.Image`` until a transform makes them tensors.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+
+class Source(Protocol):
+    """Inputs by index; ``pictures`` says whether they still have to be made tensors."""
+
+    pictures: bool
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Any: ...
+
+
+class ImageFiles:
+    """Pictures read from files, one decode per access.
+
+    Args:
+        paths: One file per sample.
+    """
+
+    pictures = True
+
+    def __init__(self, paths: Sequence[str | os.PathLike[str]]) -> None:
+        # One array of bytes instead of many strings: workers share it without copying.
+        self._paths = np.array([os.fsencode(os.fspath(path)) for path in paths], dtype=np.bytes_)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        path = self.path(index)
+        try:
+            with Image.open(path) as image:
+                return image.convert("RGB")
+        except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+            raise ValueError(f"cannot decode {path}: {error}") from error
+
+    def path(self, index: int) -> Path:
+        """The file of one sample."""
+        return Path(os.fsdecode(self._paths[index]))
+
+
+class ImageArray:
+    """Pictures in memory or in a memory map.
+
+    Args:
+        array: ``uint8 [samples, height, width, 3]``.
+    """
+
+    pictures = True
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        return Image.fromarray(np.ascontiguousarray(self.array[index]))
+
+
+class Rows:
+    """Inputs that are already numbers: feature vectors, tables, tensors of any shape.
+
+    Args:
+        data: One row per sample.
+    """
+
+    pictures = False
+
+    def __init__(self, data: Tensor | np.ndarray) -> None:
+        self.data = torch.as_tensor(data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.data[index]
+
+
+class Inputs:
+    """The inputs of a map-style data set whose items are ``x`` or start with it, as in ``(x, y)``.
+
+    Args:
+        dataset: Anything with a length and items by index.
+    """
+
+    pictures = False
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        item = self.dataset[index]
+        return item[0] if isinstance(item, tuple | list) else item
+
+
+def as_source(images: Any) -> Source:
+    """The source behind what a user passes as images.
+
+    Raises:
+        ValueError: When it has no length or no items by index.
+    """
+    if isinstance(images, ImageFiles | ImageArray | Rows | Inputs):
+        return images
+    if isinstance(images, np.ndarray | Tensor):
+        if images.ndim == 4 and images.shape[-1] == 3 and str(images.dtype).endswith("uint8"):
+            return ImageArray(np.asarray(images))
+        return Rows(images)
+    if not hasattr(images, "__len__") or not hasattr(images, "__getitem__"):
+        raise ValueError(
+            f"images must be paths, an array, or a map-style data set, got {type(images).__name__}"
+        )
+    if len(images) and isinstance(images, Sequence) and isinstance(images[0], str | os.PathLike):
+        return ImageFiles(images)
+    return Inputs(images)

@@ -1,0 +1,74 @@
+"""Multi-label targets as Avalanche's data sets carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from avalanche.benchmarks.utils.data_attribute import DataAttribute
+from torch import Tensor
+
+
+class MultiLabelTargets(DataAttribute):
+    """The ``targets`` of a data set: one row of labels per sample, NaN where nobody has annotated.
+
+    Avalanche's own attribute counts distinct values; here a "value" is a class, and a sample
+    belongs to each class that it is positive for. Subsets and concatenations keep the type.
+
+    Args:
+        data: ``[samples, classes]``: 1 present, 0 absent, NaN not annotated.
+        name: The name that data sets know it by.
+    """
+
+    def __init__(self, data: Tensor, name: str = "targets") -> None:
+        if data.ndim != 2:
+            raise ValueError(f"expected [samples, classes], got targets of {tuple(data.shape)}")
+        super().__init__(data, name, use_in_getitem=False)
+        self._count: dict[int, int] | None = None
+        self._val_to_idx: dict[int, list[int]] | None = None
+
+    def _normalize_sequence(self, seq: Tensor) -> Tensor:
+        # Avalanche turns tensors into nested lists here, which is slow and not hashable either.
+        return seq
+
+    @property
+    def data(self) -> Tensor:
+        """The labels as one tensor."""
+        return self._data
+
+    @property
+    def count(self) -> dict[int, int]:
+        """How many samples are positive for each class that has any."""
+        if self._count is None:
+            positives = (self.data == 1).sum(dim=0)
+            present = positives.nonzero().flatten().tolist()
+            self._count = {column: int(positives[column]) for column in present}
+        return self._count
+
+    @property
+    def uniques(self) -> set[int]:
+        """The classes with at least one positive sample."""
+        return set(self.count)
+
+    @property
+    def val_to_idx(self) -> dict[int, list[int]]:
+        """The positions of the positive samples of each class that has any."""
+        if self._val_to_idx is None:
+            self._val_to_idx = {
+                column: (self.data[:, column] == 1).nonzero().flatten().tolist()
+                for column in self.count
+            }
+        return self._val_to_idx
+
+    def subset(self, indices: Sequence[int]) -> MultiLabelTargets:
+        """The labels of some samples."""
+        rows = torch.from_numpy(np.fromiter(indices, dtype=np.int64, count=len(indices)))
+        return MultiLabelTargets(self.data[rows], self.name)
+
+    def concat(self, other: Any) -> MultiLabelTargets:
+        """These labels followed by others of the same name."""
+        if self.name != other.name:
+            raise ValueError(f"cannot join the attributes {self.name!r} and {other.name!r}")
+        return MultiLabelTargets(torch.cat([self.data, other.data]), self.name)

@@ -1,0 +1,218 @@
+"""Which classes arrive when: ``"B5-C3"`` and friends, without a single image.
+
+Columns of every label vector are in order of learning: an experience brings the columns ``lo:hi``,
+earlier classes are ``:lo``.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+ClassOrder = str | int | Sequence[int] | Sequence[str]
+Experiences = Sequence[Sequence[int]] | Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """How many classes each experience brings, and in which order classes are learned.
+
+    Attributes:
+        sizes: Number of new classes of each experience.
+        class_order: For each column, in order of learning, the index of its class in the data set.
+        name: How a person calls it.
+    """
+
+    sizes: tuple[int, ...]
+    class_order: tuple[int, ...]
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.sizes or min(self.sizes) < 1:
+            raise ValueError(f"every experience needs at least one class, got sizes {self.sizes}")
+        if sum(self.sizes) != len(self.class_order):
+            raise ValueError(
+                f"experiences of {self.sizes} classes hold {sum(self.sizes)} in total, "
+                f"but the class order has {len(self.class_order)}"
+            )
+        if sorted(self.class_order) != list(range(len(self.class_order))):
+            raise ValueError(
+                f"class_order must hold each of 0..{len(self.class_order) - 1} once, "
+                f"got {self.class_order}"
+            )
+
+    @classmethod
+    def parse(
+        cls,
+        scenario: str | Experiences | Scenario,
+        num_classes: int | None = None,
+        *,
+        class_names: Sequence[str] | None = None,
+        class_order: ClassOrder = "alphabetical",
+    ) -> Scenario:
+        """Read ``"B5-C3"``, ``"B0-C4"`` or an explicit list of classes per experience.
+
+        Args:
+            scenario: ``"Bx-Cy"``: x classes first, then y per experience (``"B0-Cy"``: y from the
+                start); or one list of class names or indices per experience; or a ready scenario.
+            num_classes: Number of classes of the data set; not needed beside ``class_names``.
+            class_names: Names in the data set's own order.
+            class_order: ``"alphabetical"`` by name (the data set's own order if there are no names),
+                the classes listed in order of learning, or an integer seed for a random order.
+
+        >>> Scenario.parse("B5-C3", num_classes=20).sizes
+        (5, 3, 3, 3, 3, 3)
+        >>> Scenario.parse([["dog", "cat"], ["car"]], class_names=["car", "cat", "dog"]).class_order
+        (2, 1, 0)
+        """
+        if class_names is not None:
+            num_classes = _checked_names(class_names, num_classes)
+        if num_classes is None:
+            raise ValueError("pass num_classes=... or class_names=... to parse a scenario")
+        if isinstance(scenario, Scenario):
+            if len(scenario.class_order) != num_classes:
+                raise ValueError(
+                    f"the scenario is for {len(scenario.class_order)} classes, "
+                    f"the data have {num_classes}"
+                )
+            return scenario
+        if isinstance(scenario, str):
+            sizes = _parse_sizes(scenario, num_classes)
+            return cls(sizes, _parse_order(class_order, num_classes, class_names), scenario)
+        listed = [_indices(classes, num_classes, class_names) for classes in scenario]
+        order = _complete(
+            [index for classes in listed for index in classes], num_classes, class_names
+        )
+        sizes = tuple(len(classes) for classes in listed)
+        return cls(sizes, order, "+".join(str(size) for size in sizes))
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes of all experiences together."""
+        return len(self.class_order)
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The columns ``(lo, hi)`` that each experience brings.
+
+        >>> Scenario.parse("B4-C2", num_classes=8).ranges
+        [(0, 4), (4, 6), (6, 8)]
+        """
+        ends = list(accumulate(self.sizes))
+        return list(zip([0, *ends[:-1]], ends, strict=True))
+
+    def __len__(self) -> int:
+        """Number of experiences."""
+        return len(self.sizes)
+
+
+def class_range(experience: Any) -> tuple[int, int]:
+    """The columns ``(lo, hi)`` that an experience brings; ``hi`` classes are seen by then.
+
+    Args:
+        experience: Any experience with Avalanche's class-timeline attributes.
+
+    Raises:
+        ValueError: When the experience has none.
+    """
+    previous = getattr(experience, "previous_classes", None)
+    seen = getattr(experience, "classes_seen_so_far", None)
+    if previous is None or seen is None:
+        raise ValueError(
+            f"{type(experience).__name__} does not say which classes it brings; "
+            "build streams with multilabel_benchmark(...)"
+        )
+    return len(previous), len(seen)
+
+
+def _checked_names(class_names: Sequence[str], num_classes: int | None) -> int:
+    repeated = sorted({name for name in class_names if list(class_names).count(name) > 1})
+    if repeated:
+        raise ValueError(f"class names must differ, repeated: {', '.join(repeated)}")
+    if num_classes is not None and num_classes != len(class_names):
+        raise ValueError(f"{len(class_names)} class names for {num_classes} classes")
+    return len(class_names)
+
+
+def _parse_sizes(text: str, num_classes: int) -> tuple[int, ...]:
+    match = re.fullmatch(r"B(\d+)-C(\d+)", text.strip(), flags=re.IGNORECASE)
+    if match is None:
+        raise ValueError(
+            f"scenario {text!r} is not of the form 'Bx-Cy', for example 'B5-C3' or 'B0-C4'; "
+            "or pass one list of classes per experience"
+        )
+    base, step = int(match[1]), int(match[2])
+    if base > num_classes:
+        raise ValueError(f"{text} starts with {base} classes, but there are only {num_classes}")
+    rest = num_classes - base
+    if rest and (step == 0 or rest % step):
+        raise ValueError(
+            f"{text} leaves {rest} classes, not a multiple of {step}; {_fitting(rest, step)} fit"
+        )
+    return ((base,) if base else ()) + ((step,) * (rest // step) if rest else ())
+
+
+def _fitting(rest: int, step: int) -> str:
+    """The nearest step sizes on both sides that divide what is left."""
+    divisors = [size for size in range(1, rest + 1) if rest % size == 0]
+    smaller = [size for size in divisors if size < step][-1:]
+    larger = [size for size in divisors if size > step][:1]
+    return " or ".join(f"C{size}" for size in smaller + larger)
+
+
+def _parse_order(
+    class_order: ClassOrder, num_classes: int, class_names: Sequence[str] | None
+) -> tuple[int, ...]:
+    alphabetical = list(range(num_classes))
+    if class_names is not None:
+        alphabetical.sort(key=lambda index: class_names[index])
+    if class_order == "alphabetical":
+        return tuple(alphabetical)
+    if isinstance(class_order, str):
+        raise ValueError(
+            f"class_order must be 'alphabetical', a list of classes or a seed, got {class_order!r}"
+        )
+    if isinstance(class_order, int):
+        random.Random(class_order).shuffle(alphabetical)
+        return tuple(alphabetical)
+    order = _indices(class_order, num_classes, class_names)
+    return _complete(order, num_classes, class_names)
+
+
+def _indices(
+    classes: Sequence[int] | Sequence[str], num_classes: int, class_names: Sequence[str] | None
+) -> list[int]:
+    """Indices of classes given by name or by index."""
+    known = {name: index for index, name in enumerate(class_names or ())}
+    indices = []
+    for entry in classes:
+        index = known.get(entry) if isinstance(entry, str) else int(entry)
+        if index is None or not 0 <= index < num_classes:
+            names = ", ".join(class_names) if class_names else f"0..{num_classes - 1}"
+            raise ValueError(f"class {entry!r} is not one of the data set's: {names}")
+        indices.append(index)
+    return indices
+
+
+def _complete(
+    order: Sequence[int], num_classes: int, class_names: Sequence[str] | None
+) -> tuple[int, ...]:
+    """The order itself, once it is sure that it names every class exactly once."""
+
+    def named(indices: Sequence[int]) -> str:
+        return ", ".join(class_names[index] if class_names else str(index) for index in indices)
+
+    repeated = sorted({index for index in order if list(order).count(index) > 1})
+    if repeated:
+        raise ValueError(f"classes that arrive more than once: {named(repeated)}")
+    left_out = [index for index in range(num_classes) if index not in set(order)]
+    if left_out:
+        raise ValueError(
+            f"classes that never arrive: {named(left_out)}; add them to an experience, "
+            "or take their columns out of the labels"
+        )
+    return tuple(order)
