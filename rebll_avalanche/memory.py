@@ -1,0 +1,182 @@
+"""What is remembered of earlier experiences: references to images, labels, and who gave each label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rebll_avalanche.labels import annotated, label_matrix
+from rebll_avalanche.sampling import SamplingPolicy, build_policy
+
+Predict = Callable[[Tensor], Tensor]
+
+
+class Provenance(IntEnum):
+    """Who gave a label of a memory image."""
+
+    UNKNOWN = 0
+    GROUND_TRUTH = 1
+    PREVIOUS_MODEL = 2
+    CURRENT_MODEL = 3
+
+
+class Memory:
+    """A bounded set of images from the stream, as references ``(experience, index)``.
+
+    Images are read from the experience's own data set whenever they are needed: with its training
+    transforms for replay, its evaluation transforms for relabelling. Nothing is copied or pickled.
+
+    Args:
+        mem_size: How many images at most.
+        policy: Which images stay: the name of a sampling policy, or one.
+    """
+
+    def __init__(self, mem_size: int, policy: str | SamplingPolicy = "reservoir") -> None:
+        if mem_size < 0:
+            raise ValueError(f"mem_size must not be negative, got {mem_size}")
+        self.mem_size = mem_size
+        self.policy = build_policy(policy)
+        self.experience = torch.empty(0, dtype=torch.long)
+        self.index = torch.empty(0, dtype=torch.long)
+        self.labels = torch.empty(0, 0)
+        self.provenance = torch.empty(0, 0, dtype=torch.uint8)
+        self._views: dict[int, tuple[Any, Any]] = {}  # for training, for evaluation
+        self._truth: dict[int, Tensor] = {}
+
+    def __len__(self) -> int:
+        """Number of images in memory."""
+        return len(self.index)
+
+    def bind(self, experience: Any) -> None:
+        """Find the data sets of remembered images again, after a restart, through their stream."""
+        for number in set(self.experience.tolist()) - set(self._views):
+            self._remember(experience.origin_stream[number])
+
+    def _remember(self, experience: Any) -> None:
+        number = int(experience.current_experience)
+        self._views[number] = (experience.dataset.train(), experience.dataset.eval())
+        truth = getattr(experience, "full_targets", None)
+        if truth is not None:
+            self._truth[number] = truth
+
+    def update(self, experience: Any) -> None:
+        """Let the policy choose among what is kept and the images of ``experience``."""
+        self._remember(experience)
+        arriving = label_matrix(experience.dataset)
+        if len(self) == 0:
+            self.labels = self.labels.new_empty(0, arriving.shape[1])
+            self.provenance = self.provenance.new_empty(0, arriving.shape[1])
+        chosen = self.policy.select(self.labels, arriving, self.mem_size)
+        number = torch.full((len(arriving),), int(experience.current_experience))
+        given = annotated(arriving).to(torch.uint8) * int(Provenance.GROUND_TRUTH)
+        self.experience = torch.cat([self.experience, number])[chosen]
+        self.index = torch.cat([self.index, torch.arange(len(arriving))])[chosen]
+        self.labels = torch.cat([self.labels, arriving])[chosen]
+        self.provenance = torch.cat([self.provenance, given])[chosen]
+        remaining = set(self.experience.tolist())
+        self._views = {k: v for k, v in self._views.items() if k in remaining}
+        self._truth = {k: v for k, v in self._truth.items() if k in remaining}
+
+    def images(self, rows: Tensor, *, augment: bool) -> Tensor:
+        """Read images, with training or with evaluation transforms."""
+        view = 0 if augment else 1
+        pairs = zip(self.experience[rows].tolist(), self.index[rows].tolist(), strict=True)
+        return torch.stack([torch.as_tensor(self._views[e][view][i][0]) for e, i in pairs])
+
+    def draw(self, batch_size: int) -> tuple[Tensor, Tensor]:
+        """A random batch without replacement: augmented images and their labels."""
+        rows = torch.randperm(len(self))[:batch_size]
+        return self.images(rows, augment=True), self.labels[rows]
+
+    def relabel(
+        self,
+        rows: Tensor,
+        columns: slice,
+        predict: Predict,
+        *,
+        threshold: float,
+        provenance: Provenance,
+        batch_size: int = 64,
+    ) -> None:
+        """Fill unknown labels with what a model says; whatever is known stays.
+
+        Args:
+            rows: Which images.
+            columns: Which classes.
+            predict: Images to probabilities of all classes it knows.
+            threshold: A label is 1 if its probability is above, else 0.
+            provenance: Noted for every label that is filled.
+            batch_size: Images per forward pass.
+        """
+        gaps = ~annotated(self.labels[rows, columns])
+        rows = rows[gaps.any(dim=1)]
+        for part in rows.split(batch_size):
+            said = (predict(self.images(part, augment=False))[:, columns] > threshold).float().cpu()
+            unknown = ~annotated(self.labels[part, columns])
+            self.labels[part, columns] = torch.where(unknown, said, self.labels[part, columns])
+            self.provenance[part, columns] = torch.where(
+                unknown,
+                torch.tensor(int(provenance), dtype=torch.uint8),
+                self.provenance[part, columns],
+            )
+
+    def label_matrix(self) -> tuple[Tensor, Tensor]:
+        """Labels and provenance, rows sorted by experience: the paper's label block matrix."""
+        order = self.experience.argsort(stable=True)
+        return self.labels[order], self.provenance[order]
+
+    def provenance_shares(self) -> dict[str, float]:
+        """Share of all labels in memory by who gave them."""
+        total = max(self.provenance.numel(), 1)
+        return {who.name.lower(): int((self.provenance == who).sum()) / total for who in Provenance}
+
+    def relabelling_score(self) -> dict[str, float]:
+        """How right the filled labels are, where the benchmark knows the hidden truth.
+
+        Returns:
+            ``accuracy``, ``precision`` and ``recall`` of the filled labels and their ``count``;
+            empty when there is nothing to compare.
+        """
+        if not self._truth or not len(self):
+            return {}
+        pairs = list(zip(self.experience.tolist(), self.index.tolist(), strict=True))
+        blank = torch.full((self.labels.shape[1],), float("nan"))
+        truth = torch.stack([self._truth[e][i] if e in self._truth else blank for e, i in pairs])
+        filled = (self.provenance >= Provenance.PREVIOUS_MODEL) & annotated(truth)
+        said, true = self.labels[filled] > 0.5, truth[filled] > 0.5
+        if not len(said):
+            return {}
+        hits = int((said & true).sum())
+        return {
+            "accuracy": float((said == true).float().mean()),
+            "precision": hits / max(int(said.sum()), 1),
+            "recall": hits / max(int(true.sum()), 1),
+            "count": float(len(said)),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors only: references, labels, provenance and the policy's own state."""
+        return {
+            "experience": self.experience,
+            "index": self.index,
+            "labels": self.labels,
+            "provenance": self.provenance,
+            "policy": self.policy.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`; data sets are found again by :meth:`bind`."""
+        for name in ("experience", "index", "labels", "provenance"):
+            setattr(self, name, state[name].clone())
+        self.policy.load_state_dict(state["policy"])
+        self._views.clear()
+        self._truth.clear()
+
+    def rows_of(self, experience: int) -> tuple[Tensor, Tensor]:
+        """Rows sampled from an experience, and all others."""
+        mine = self.experience == experience
+        return mine.nonzero().flatten(), (~mine).nonzero().flatten()

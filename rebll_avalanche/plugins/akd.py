@@ -1,0 +1,138 @@
+"""Asymmetric knowledge distillation: the loss half of RebLL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+from torch import Tensor
+
+from rebll_avalanche.labels import check_criterion, seen_columns
+from rebll_avalanche.losses import akd_loss, cls_loss, posterior_from_score
+from rebll_avalanche.plugins.criterion import (
+    check_steerable,
+    install_criterion,
+    plain_criterion,
+    restore_criterion,
+)
+from rebll_avalanche.plugins.options import EXPONENTS, check_choice, decay_exponent
+from rebll_avalanche.plugins.teacher import Teacher, share_teacher
+from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.scenario import class_range
+
+TEACHER_TARGETS = ("printed", "corrected")
+
+
+class AKDPlugin(SupervisedPlugin, supports_distributed=True):
+    r"""Trains with :math:`\lambda L_{cls} + (1 - \lambda) L_{akd}` (equations 3 to 6).
+
+    The base term of the strategy becomes L_cls, over whatever labels are annotated; L_akd distils the
+    previous model on the classes of earlier experiences. In the first experience, where there is no
+    teacher, the loss is L_cls alone. Rows of the paper's ablation are arguments: ``alpha=0`` gives
+    L_bce + L_kd, ``lambda_akd=1`` gives L_cls alone, ``exponent="fixed"`` the constant factor.
+
+    Args:
+        alpha: Strength of the down-weighting of positives.
+        lambda_akd: Weight of L_cls once there is a teacher; L_akd gets the rest.
+        exponent: ``"adaptive"``: alpha log(seen classes); ``"fixed"``: alpha itself.
+        teacher_targets: ``"printed"`` distils the teacher's probabilities; ``"corrected"`` distils
+            the posteriors of which these are the optimum under this very loss, so that scores do not
+            shrink at every experience.
+        reduction: ``"mean"`` over each term's classes, or ``"class_sum"`` as printed.
+        detach_weight: Stop the gradient through the weight ``(1 - p)^g``.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.2,
+        lambda_akd: float = 0.15,
+        exponent: str = "adaptive",
+        teacher_targets: str = "printed",
+        reduction: str = "mean",
+        detach_weight: bool = False,
+    ) -> None:
+        super().__init__()
+        if alpha < 0:
+            raise ValueError(f"alpha must not be negative, got {alpha}")
+        if not 0 <= lambda_akd <= 1:
+            raise ValueError(f"lambda_akd must lie between 0 and 1, got {lambda_akd}")
+        check_choice("exponent", exponent, EXPONENTS)
+        check_choice("teacher_targets", teacher_targets, TEACHER_TARGETS)
+        check_choice("reduction", reduction, ("mean", "class_sum"))
+        self.alpha = alpha
+        self.lambda_akd = lambda_akd
+        self.exponent = exponent
+        self.teacher_targets = teacher_targets
+        self.reduction = reduction
+        self.detach_weight = detach_weight
+        self.teacher = Teacher()
+        self.terms = LossTerms()
+        self._old_classes = 0
+        self._exponent_now = 0.0
+        self._cls_now = torch.zeros(())
+
+    @property
+    def _distils(self) -> bool:
+        return self.teacher.model is not None and self._old_classes > 0
+
+    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+        """Agree on one teacher with the other plugins."""
+        check_steerable(strategy, self)
+        self.teacher = share_teacher(strategy)
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Set the exponent for the classes seen now and install L_cls as the base term."""
+        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        self.teacher.begin_experience(strategy)
+        self._old_classes, seen = class_range(strategy.experience)
+        self._exponent_now = decay_exponent(self.exponent, self.alpha, seen)
+        install_criterion(strategy, self._base_loss)
+
+    def _base_loss(self, logits: Tensor, targets: Tensor, reduction: str) -> Tensor:
+        loss = cls_loss(
+            logits,
+            seen_columns(logits, targets),
+            exponent=self._exponent_now,
+            detach_weight=self.detach_weight,
+            reduction=self.reduction if reduction == "mean" else reduction,
+        )
+        self._cls_now = loss
+        return self.lambda_akd * loss if self._distils else loss
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Add L_akd."""
+        # Noted here, since other plugins may have called the criterion for purposes of their own.
+        self.terms.record("cls", self._cls_now)
+        if not self._distils or self.lambda_akd == 1:
+            return
+        old = slice(0, self._old_classes)
+        target = self.teacher.logits(strategy.mb_x)[:, old].float().sigmoid()
+        if self.teacher_targets == "corrected":
+            target = posterior_from_score(target, self._exponent_now)
+        loss = akd_loss(
+            strategy.mb_output[:, old],
+            target,
+            exponent=self._exponent_now,
+            detach_weight=self.detach_weight,
+            reduction=self.reduction,
+        )
+        self.terms.record("akd", loss)
+        strategy.loss += (1 - self.lambda_akd) * loss
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Copy the model: it teaches the next experience."""
+        self.teacher.end_experience(strategy)
+
+    def after_training(self, strategy: Any, **kwargs: Any) -> None:
+        """Give the strategy its own criterion back."""
+        restore_criterion(strategy)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The teacher; everything else is set anew by the next experience."""
+        return {"teacher": self.teacher.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        self.teacher.load_state_dict(state["teacher"])

@@ -1,0 +1,71 @@
+"""Replacing a strategy's base loss term without touching what other plugins add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from avalanche.training.templates.problem_type import SupervisedProblem
+from avalanche.training.templates.update_type import SGDUpdate
+from torch import Tensor, nn
+
+BaseLoss = Callable[[Tensor, Tensor, str], Tensor]
+
+
+class InstalledCriterion(nn.Module):
+    """Stands in for a strategy's criterion: ``loss`` while training, the original in evaluation.
+
+    Args:
+        strategy: Asked whether it is training.
+        original: What was installed before.
+        loss: ``(logits, targets, reduction) -> loss``; must ignore NaN targets, since plugins such as
+            AGEM and GEM also call it with images of earlier experiences.
+    """
+
+    def __init__(self, strategy: Any, original: Any, loss: BaseLoss) -> None:
+        super().__init__()
+        self.strategy = strategy
+        self.original = original
+        self.loss = loss
+        # Avalanche's MIR sets this attribute to "none" and back.
+        self.reduction: str = getattr(original, "reduction", "mean")
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """The loss that fits what the strategy is doing."""
+        if not self.strategy.is_training:
+            value: Tensor = self.original(logits, targets)
+            return value
+        return self.loss(logits, targets, self.reduction)
+
+
+def install_criterion(strategy: Any, loss: BaseLoss) -> None:
+    """Put ``loss`` in the place of the base term; calling it again replaces the former ``loss``."""
+    strategy._criterion = InstalledCriterion(strategy, plain_criterion(strategy), loss)
+
+
+def restore_criterion(strategy: Any) -> None:
+    """Give the strategy its own criterion back."""
+    strategy._criterion = plain_criterion(strategy)
+
+
+def plain_criterion(strategy: Any) -> Any:
+    """The criterion that the strategy was built with."""
+    installed = strategy._criterion
+    return installed.original if isinstance(installed, InstalledCriterion) else installed
+
+
+def check_steerable(strategy: Any, plugin: Any) -> None:
+    """Refuse strategies whose own training loop or loss would silently ignore a plugin.
+
+    Raises:
+        ValueError: Naming the strategy and what to use instead.
+    """
+    own_loop = type(strategy).training_epoch is not SGDUpdate.training_epoch
+    own_loss = type(strategy).criterion is not SupervisedProblem.criterion
+    if own_loop or own_loss:
+        what = "runs its own training loop" if own_loop else "computes its own loss"
+        raise ValueError(
+            f"{type(strategy).__name__} {what}, which {type(plugin).__name__} cannot steer; put the "
+            "plugin into Naive, Cumulative, Replay, EWC or another strategy that uses its criterion, "
+            "or use the RebLL strategy"
+        )

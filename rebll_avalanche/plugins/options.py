@@ -1,0 +1,24 @@
+"""Small checks and choices that several plugins share."""
+
+from __future__ import annotations
+
+from rebll_avalanche.losses import adaptive_exponent
+
+EXPONENTS = ("adaptive", "fixed")
+
+
+def decay_exponent(kind: str, factor: float, seen_classes: int) -> float:
+    """``factor * log(seen)`` if adaptive, ``factor`` itself if fixed.
+
+    >>> decay_exponent("fixed", 2.0, seen_classes=20)
+    2.0
+    """
+    if kind == "fixed":
+        return factor
+    return adaptive_exponent(factor, seen_classes)
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse a value that is not among the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")

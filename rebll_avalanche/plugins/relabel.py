@@ -1,0 +1,160 @@
+"""Replay of memory images whose missing labels are filled online: the label half of RebLL."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from avalanche.training.plugins import ReplayPlugin, SupervisedPlugin
+from torch import Tensor, nn
+
+from rebll_avalanche.labels import check_criterion
+from rebll_avalanche.losses import er_loss
+from rebll_avalanche.memory import Memory, Provenance
+from rebll_avalanche.plugins.criterion import check_steerable, plain_criterion
+from rebll_avalanche.plugins.options import EXPONENTS, check_choice, decay_exponent
+from rebll_avalanche.plugins.teacher import Teacher, forward_frozen, share_teacher
+from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.sampling import SamplingPolicy
+from rebll_avalanche.scenario import class_range
+
+
+class OnlineRelabelPlugin(SupervisedPlugin):
+    r"""Adds :math:`\lambda_{er} L_{er}` on a memory whose labels are complete (equations 7 and 8).
+
+    When experience t ends, some of its images enter memory. The previous model labels the earlier
+    classes of these, the model just trained labels the new classes of all older images. What was
+    annotated by a person stays, what was filled once is not filled again. During the next experience
+    a batch of memory is replayed with every batch of images.
+
+    Args:
+        mem_size: Number of images kept; the paper's "2/class" is ``2 * classes of the benchmark``.
+        batch_size_mem: Memory images per step (fewer if memory holds fewer).
+        beta: Strength of the down-weighting of negatives in L_er.
+        lambda_er: Weight of L_er.
+        relabel_threshold: A missing label becomes 1 if the probability is above, else 0.
+        exponent: ``"adaptive"``: beta log(seen classes); ``"fixed"``: beta itself.
+        replay_loss: ``"er"``, or ``"bce"`` for plain binary cross-entropy.
+        relabel: ``False`` keeps only the labels an image came with; the rest stays masked.
+        policy: Which images stay in memory.
+        reduction: ``"mean"`` over classes, or ``"class_sum"`` as printed.
+        detach_weight: Stop the gradient through the weight ``p^b``.
+    """
+
+    def __init__(
+        self,
+        *,
+        mem_size: int = 40,
+        batch_size_mem: int = 64,
+        beta: float = 0.7,
+        lambda_er: float = 0.30,
+        relabel_threshold: float = 0.5,
+        exponent: str = "adaptive",
+        replay_loss: str = "er",
+        relabel: bool = True,
+        policy: str | SamplingPolicy = "reservoir",
+        reduction: str = "mean",
+        detach_weight: bool = False,
+    ) -> None:
+        super().__init__()
+        if batch_size_mem < 1:
+            raise ValueError(f"batch_size_mem must be at least 1, got {batch_size_mem}")
+        if beta < 0 or lambda_er < 0:
+            raise ValueError(f"beta and lambda_er must not be negative, got {beta} and {lambda_er}")
+        if not 0 <= relabel_threshold <= 1:
+            raise ValueError(f"relabel_threshold is a probability, got {relabel_threshold}")
+        check_choice("exponent", exponent, EXPONENTS)
+        check_choice("replay_loss", replay_loss, ("er", "bce"))
+        check_choice("reduction", reduction, ("mean", "class_sum"))
+        self.batch_size_mem = batch_size_mem
+        self.beta = beta
+        self.lambda_er = lambda_er
+        self.relabel_threshold = relabel_threshold
+        self.exponent = exponent
+        self.replay_loss = replay_loss
+        self.relabel = relabel
+        self.reduction = reduction
+        self.detach_weight = detach_weight
+        self.memory = Memory(mem_size, policy)
+        self.teacher = Teacher()
+        self.terms = LossTerms()
+        self._old_classes = 0
+        self._exponent_now = 0.0
+
+    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+        """Agree on one teacher with the other plugins; warn if memory is replayed twice."""
+        check_steerable(strategy, self)
+        self.teacher = share_teacher(strategy)
+        if any(isinstance(plugin, ReplayPlugin) for plugin in strategy.plugins):
+            warnings.warn(
+                "this strategy replays through Avalanche's ReplayPlugin and through "
+                f"{type(self).__name__}: two memories, and two replay terms in the loss",
+                stacklevel=2,
+            )
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Set the exponent for the classes seen now."""
+        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        self.teacher.begin_experience(strategy)
+        self.memory.bind(strategy.experience)
+        self._old_classes, seen = class_range(strategy.experience)
+        factor = self.beta if self.replay_loss == "er" else 0.0
+        self._exponent_now = decay_exponent(self.exponent, factor, seen)
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Replay a batch of memory."""
+        if not len(self.memory) or not self._old_classes:
+            return
+        old = slice(0, self._old_classes)
+        images, labels = self.memory.draw(self.batch_size_mem)
+        logits = strategy.model(images.to(strategy.device, non_blocking=True))
+        loss = er_loss(
+            logits[:, old],
+            labels[:, old].to(strategy.device, non_blocking=True),
+            exponent=self._exponent_now,
+            detach_weight=self.detach_weight,
+            reduction=self.reduction,
+        )
+        self.terms.record("er", loss)
+        strategy.loss += self.lambda_er * loss
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Sample the experience into memory, then fill what is missing there."""
+        if self.memory.mem_size:
+            self.memory.update(strategy.experience)
+            if self.relabel:
+                self._fill(strategy)
+        self.teacher.end_experience(strategy)
+
+    def _fill(self, strategy: Any) -> None:
+        lo, hi = class_range(strategy.experience)
+        new_rows, old_rows = self.memory.rows_of(strategy.experience.current_experience)
+        models: list[tuple[Tensor, slice, nn.Module | None, Provenance]] = [
+            (new_rows, slice(0, lo), self.teacher.model, Provenance.PREVIOUS_MODEL),
+            (old_rows, slice(lo, hi), strategy.model, Provenance.CURRENT_MODEL),
+        ]
+        was_training = strategy.model.training
+        strategy.model.eval()
+        for rows, columns, model, provenance in models:
+            if model is None or columns.start == columns.stop:
+                continue
+            self.memory.relabel(
+                rows,
+                columns,
+                lambda images, model=model: (
+                    forward_frozen(model, images.to(strategy.device)).float().sigmoid()
+                ),
+                threshold=self.relabel_threshold,
+                provenance=provenance,
+                batch_size=strategy.eval_mb_size,
+            )
+        strategy.model.train(was_training)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Memory and teacher."""
+        return {"memory": self.memory.state_dict(), "teacher": self.teacher.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        self.memory.load_state_dict(state["memory"])
+        self.teacher.load_state_dict(state["teacher"])

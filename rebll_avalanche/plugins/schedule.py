@@ -1,0 +1,120 @@
+"""The optimizer of an experience: parameter groups, a fresh state, a learning-rate schedule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import OneCycleLR
+
+from rebll_avalanche.plugins.options import check_choice
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    "adamw": torch.optim.AdamW,
+    "adam": torch.optim.Adam,
+    "sgd": torch.optim.SGD,
+}
+
+
+def build_optimizer(
+    model: nn.Module,
+    *,
+    name: str = "adamw",
+    lr: float = 1e-3,
+    weight_decay: float = 1e-4,
+    backbone_lr_scale: float = 1.0,
+    decay_head: bool = False,
+) -> Optimizer:
+    """An optimizer that does not forget by itself.
+
+    With Adam's coupled weight decay, a head row that gets no gradient (a class of another experience)
+    is pulled to zero by full-sized steps: forgetting that no loss can answer for. So the default
+    decouples the decay (AdamW), and spares the head and all one-dimensional parameters. The paper's
+    optimizer is ``name="adam", decay_head=True``.
+
+    Args:
+        model: Parameters outside ``model.head`` count as the backbone.
+        name: ``"adamw"``, ``"adam"`` or ``"sgd"``.
+        lr: Learning rate of the head.
+        weight_decay: For matrices and kernels only.
+        backbone_lr_scale: Learning rate of the backbone, as a multiple of ``lr``.
+        decay_head: Decay the head as well.
+    """
+    check_choice("name", name, tuple(OPTIMIZERS))
+    head = {id(p) for p in getattr(model, "head", nn.Identity()).parameters()}
+    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    for parameter in model.parameters():
+        in_head = id(parameter) in head
+        decayed = parameter.ndim > 1 and (decay_head or not in_head)
+        groups.setdefault((in_head, decayed), []).append(parameter)
+    return OPTIMIZERS[name](
+        [
+            {
+                "params": parameters,
+                "lr": lr if in_head else lr * backbone_lr_scale,
+                "weight_decay": weight_decay if decayed else 0.0,
+            }
+            for (in_head, decayed), parameters in groups.items()
+        ]
+    )
+
+
+class SchedulePlugin(SupervisedPlugin, supports_distributed=True):
+    """Starts every experience with a fresh optimizer state and learning-rate schedule.
+
+    Args:
+        schedule: ``"onecycle"`` (up for a fifth of the steps, then down to zero) or ``"constant"``.
+        later_lr_scale: Multiplies the learning rates after the first experience.
+    """
+
+    def __init__(self, *, schedule: str = "onecycle", later_lr_scale: float = 1.0) -> None:
+        super().__init__()
+        check_choice("schedule", schedule, ("onecycle", "constant"))
+        self.schedule = schedule
+        self.later_lr_scale = later_lr_scale
+        self._base_rates: list[float] | None = None
+        self._scheduler: OneCycleLR | None = None
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Forget the moments of the last experience and plan this one's learning rates."""
+        optimizer: Optimizer = strategy.optimizer
+        if self._base_rates is None:
+            self._base_rates = [group["lr"] for group in optimizer.param_groups]
+        scale = self.later_lr_scale if strategy.experience.current_experience > 0 else 1.0
+        rates = [rate * scale for rate in self._base_rates]
+        optimizer.state.clear()
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+            # Left over from the schedule before; a new one would read them instead of max_lr.
+            for name in ("initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"):
+                group.pop(name, None)
+        steps = len(strategy.dataloader) * strategy.train_epochs
+        self._scheduler = (
+            OneCycleLR(optimizer, max_lr=rates, total_steps=steps, pct_start=0.2)
+            if self.schedule == "onecycle" and steps > 1
+            else None
+        )
+
+    def after_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
+        """One step along the schedule."""
+        if (
+            self._scheduler is not None
+            and self._scheduler.last_epoch < self._scheduler.total_steps - 1
+        ):
+            self._scheduler.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Learning rates to return to, and where in the schedule the experience is."""
+        scheduler = self._scheduler.state_dict() if self._scheduler is not None else {}
+        # The function that anneals is chosen anew; only numbers are kept.
+        numbers = {k: v for k, v in scheduler.items() if isinstance(v, int | float | list)}
+        return {"base_rates": self._base_rates, "scheduler": numbers}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        self._base_rates = state["base_rates"]
+        if self._scheduler is not None and state["scheduler"]:
+            self._scheduler.load_state_dict(state["scheduler"])

@@ -1,0 +1,100 @@
+"""The frozen previous model: one copy and one forward pass per batch, however many ask."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Teacher:
+    """The model as it was at the end of the previous experience, in evaluation mode.
+
+    Plugins of one strategy share one teacher (:func:`share_teacher`). The copy is taken when an
+    experience ends, because at the next one Avalanche has grown the head before any plugin is asked;
+    it takes office when the next experience begins, so that whoever still needs the older model at
+    the end of an experience finds it, in whatever order the plugins run.
+    """
+
+    def __init__(self) -> None:
+        self.model: nn.Module | None = None
+        self._successor: nn.Module | None = None
+        self._saved: dict[str, Tensor] | None = None
+        self._batch: Tensor | None = None
+        self._logits: Tensor | None = None
+        self.forward_passes = 0
+
+    def begin_experience(self, strategy: Any) -> None:
+        """Promote the copy taken at the end of the last experience."""
+        if self._saved is not None:
+            self.model = _frozen_copy(strategy.model)
+            load_resized(self.model, self._saved)
+            self._saved = None
+        if self._successor is not None:
+            self.model, self._successor = self._successor, None
+
+    def end_experience(self, strategy: Any) -> None:
+        """Copy the model just trained; asking twice copies once."""
+        if self._successor is None:
+            self._successor = _frozen_copy(strategy.model)
+        self._batch = self._logits = None
+
+    def logits(self, batch: Tensor) -> Tensor:
+        """The teacher's logits for a batch of images, computed once per batch."""
+        if self.model is None:
+            raise ValueError("there is no teacher before the first experience has ended")
+        if self._batch is not batch or self._logits is None:
+            self._logits = forward_frozen(self.model, batch)
+            self._batch = batch
+            self.forward_passes += 1
+        return self._logits
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights of the teacher of the next batch; empty before there is one."""
+        if self._saved is not None:
+            return self._saved
+        newest = self._successor or self.model
+        return {} if newest is None else newest.state_dict()
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take weights; the network is built when the next experience begins."""
+        self.model = self._successor = self._batch = self._logits = None
+        self._saved = dict(state) or None
+
+
+def share_teacher(strategy: Any) -> Teacher:
+    """The teacher of the first plugin that has one: all plugins of a strategy agree on it."""
+    for plugin in strategy.plugins:
+        teacher = getattr(plugin, "teacher", None)
+        if isinstance(teacher, Teacher):
+            return teacher
+    raise ValueError("no plugin of this strategy has a teacher")
+
+
+def forward_frozen(model: nn.Module, batch: Tensor) -> Tensor:
+    """Logits without any autograd state."""
+    with torch.inference_mode():
+        logits: Tensor = model(batch)
+    # A clone outside inference mode may be used in a loss; it is a small matrix.
+    return logits.clone()
+
+
+def load_resized(module: nn.Module, state: dict[str, Tensor]) -> None:
+    """Load weights of another head width, as a teacher's are, into a network of the same kind."""
+    for name, saved in state.items():
+        owner_name, _, attribute = name.rpartition(".")
+        owner = module.get_submodule(owner_name)
+        here = getattr(owner, attribute)
+        if here.shape != saved.shape:
+            empty = torch.empty_like(saved, device=here.device)
+            parameter = isinstance(here, nn.Parameter)
+            setattr(
+                owner, attribute, nn.Parameter(empty, here.requires_grad) if parameter else empty
+            )
+    module.load_state_dict(state)
+
+
+def _frozen_copy(model: nn.Module) -> nn.Module:
+    return copy.deepcopy(model).eval().requires_grad_(False)
