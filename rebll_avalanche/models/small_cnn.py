@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from torch import Tensor, nn
 
 
@@ -16,7 +18,7 @@ class SmallCNN(nn.Module):
         super().__init__()
         channels = (3, width, 2 * width, 4 * width, 4 * width)
         blocks: list[nn.Module] = []
-        for index, (inside, outside) in enumerate(zip(channels, channels[1:], strict=False)):
+        for index, (inside, outside) in enumerate(itertools.pairwise(channels)):
             blocks += [
                 nn.Conv2d(inside, outside, 3, padding=1, bias=False),
                 nn.BatchNorm2d(outside),
