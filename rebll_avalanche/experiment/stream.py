@@ -1,0 +1,101 @@
+"""The plain loop of continual learning: train on an experience, test on what is known by then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tqdm import tqdm
+
+from rebll_avalanche.scenario import class_range
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What was measured after one experience.
+
+    Attributes:
+        experience: Its number in the stream.
+        classes_seen: How many classes are known after it.
+        metrics: Fractions by plain name: ``mAP``, ``CF1@0.8``, ``AvgmAP`` ...
+        seconds: Training and evaluation together.
+    """
+
+    experience: int
+    classes_seen: int
+    metrics: dict[str, float]
+    seconds: float
+
+
+def run_stream(
+    strategy: Any,
+    benchmark: Any,
+    *,
+    stream: str = "test",
+    progress: bool = False,
+    on_step: Callable[[StepResult], None] | None = None,
+) -> list[StepResult]:
+    """Train a strategy on every experience and evaluate it after each.
+
+    Args:
+        strategy: Any Avalanche strategy.
+        benchmark: Has ``train_stream`` and the stream to evaluate on.
+        stream: ``"test"``, or ``"valid"`` while tuning.
+        progress: Draw a bar on a terminal.
+        on_step: Called with every result as soon as there is one.
+
+    Returns:
+        One result per experience.
+    """
+    results = []
+    pairs = list(zip(benchmark.train_stream, evaluation_stream(benchmark, stream), strict=True))
+    bar = tqdm(pairs, desc="experiences", disable=not progress or not sys.stderr.isatty())
+    for train_experience, eval_experience in bar:
+        started = time.perf_counter()
+        strategy.train(train_experience)
+        metrics = plain_metrics(strategy.eval([eval_experience]), stream)
+        step = StepResult(
+            experience=int(train_experience.current_experience),
+            classes_seen=class_range(train_experience)[1],
+            metrics=metrics,
+            seconds=time.perf_counter() - started,
+        )
+        results.append(step)
+        if "mAP" in metrics:
+            bar.set_postfix_str(f"mAP {100 * metrics['mAP']:.1f}")
+        if on_step is not None:
+            on_step(step)
+    return results
+
+
+def evaluation_stream(benchmark: Any, stream: str) -> Any:
+    """The stream of that name.
+
+    Raises:
+        ValueError: When the benchmark has none.
+    """
+    found = getattr(benchmark, f"{stream}_stream", None)
+    if found is None:
+        raise ValueError(
+            f"the benchmark has no {stream} stream; "
+            "build it with validation_size=0.1 to evaluate on held-out training images"
+        )
+    return found
+
+
+def plain_metrics(results: dict[str, Any], stream: str = "test") -> dict[str, float]:
+    """The numbers of an evaluation under the names people use.
+
+    >>> plain_metrics({"mAP_Stream/eval_phase/test_stream": 0.5, "Loss_Epoch/train_phase/x": 1.0})
+    {'mAP': 0.5}
+    """
+    wanted = f"_Stream/eval_phase/{stream}_stream"
+    found = {}
+    for key, value in results.items():
+        name, separator, rest = key.partition(wanted)
+        if separator and not rest and isinstance(value, int | float):
+            found[name] = float(value)
+    return found
