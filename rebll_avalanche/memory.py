@@ -114,6 +114,8 @@ class Memory:
         """
         gaps = ~annotated(self.labels[rows, columns])
         rows = rows[gaps.any(dim=1)]
+        if not len(rows):  # split would make one empty part of nothing
+            return
         for part in rows.split(batch_size):
             said = (predict(self.images(part, augment=False))[:, columns] > threshold).float().cpu()
             unknown = ~annotated(self.labels[part, columns])

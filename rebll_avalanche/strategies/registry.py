@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from avalanche.training.supervised import Cumulative, Replay
+
+from rebll_avalanche.strategies.baselines import FineTuning, adopt
+from rebll_avalanche.strategies.lwf import SigmoidLwF
 from rebll_avalanche.strategies.rebll import RebLL
 
 
@@ -38,6 +42,11 @@ class Method:
 METHODS: dict[str, Method] = {
     "rebll": Method("RebLL (AKD + OR)", RebLL, uses_memory=True),
     "akd": Method("RebLL (AKD)", partial(RebLL, mem_size=0)),
+    "fine-tuning": Method("Fine-Tuning", FineTuning),
+    "joint": Method("Joint", FineTuning, joint=True),
+    "cumulative": Method("Cumulative", partial(adopt, Cumulative)),
+    "lwf": Method("LwF", SigmoidLwF),
+    "er": Method("ER", partial(adopt, Replay, mem_size=40), uses_memory=True),
 }
 
 

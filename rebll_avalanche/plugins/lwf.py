@@ -1,0 +1,109 @@
+"""Learning without forgetting, for labels: sigmoid distillation over the old columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from avalanche.training.plugins import SupervisedPlugin
+from avalanche.training.regularization import RegularizationMethod
+from torch import Tensor, nn
+
+from rebll_avalanche.labels import check_criterion
+from rebll_avalanche.losses import bce_loss
+from rebll_avalanche.plugins.criterion import plain_criterion
+from rebll_avalanche.plugins.teacher import Teacher, share_teacher
+from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.scenario import class_range
+
+
+class SigmoidDistillation(RegularizationMethod):
+    r"""Keeps the probabilities of old classes where the previous model had them.
+
+    .. math:: \alpha \; \mathrm{mean}_{c \in C^{1:t-1}}
+        \left[ -q_c \log p_c - (1 - q_c) \log(1 - p_c) \right], \quad
+        p = \sigma(z / T), \; q = \sigma(z^{old} / T)
+
+    Avalanche's own ``LearningWithoutForgetting`` compares softmax distributions over the old classes,
+    which says nothing about how many of them are present in an image.
+
+    Args:
+        alpha: Weight of the term.
+        temperature: ``T``; larger values make small probabilities matter more.
+    """
+
+    def __init__(self, alpha: float = 1.0, temperature: float = 2.0) -> None:
+        if alpha < 0 or temperature <= 0:
+            raise ValueError(
+                "alpha must not be negative and temperature must be positive, "
+                f"got {alpha} and {temperature}"
+            )
+        self.alpha = alpha
+        self.temperature = temperature
+        self.teacher = Teacher()
+        self._old_classes = 0
+
+    def pre_adapt(self, agent: Any, exp: Any) -> None:
+        """The model of the last experience becomes the teacher."""
+        self.teacher.begin_experience(agent)
+        self._old_classes, _ = class_range(exp)
+
+    def post_adapt(self, agent: Any, exp: Any) -> None:
+        """Copy the model just trained."""
+        self.teacher.end_experience(agent)
+
+    def __call__(self, mb_x: Tensor, mb_pred: Tensor, model: nn.Module) -> Tensor:
+        """The weighted term; zero while there is nothing to distil."""
+        if self.teacher.model is None or not self._old_classes:
+            return mb_pred.new_zeros(())
+        old = slice(0, self._old_classes)
+        teacher_logits = self.teacher.logits(mb_x)[:, old].float()
+        target = (teacher_logits / self.temperature).sigmoid()
+        return self.alpha * bce_loss(mb_pred[:, old] / self.temperature, target)
+
+
+class SigmoidLwFPlugin(SupervisedPlugin, supports_distributed=True):
+    """Adds :class:`SigmoidDistillation` to a strategy's loss.
+
+    Defaults are those of LwF: both terms count the same, and the temperature is 2.
+
+    Args:
+        alpha: Weight of the distillation beside the strategy's own loss.
+        temperature: Of student and teacher.
+    """
+
+    def __init__(self, *, alpha: float = 1.0, temperature: float = 2.0) -> None:
+        super().__init__()
+        self.distillation = SigmoidDistillation(alpha, temperature)
+        self.terms = LossTerms()
+
+    @property
+    def teacher(self) -> Teacher:
+        """The previous model."""
+        return self.distillation.teacher
+
+    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+        """Agree on one teacher with the other plugins."""
+        self.distillation.teacher = share_teacher(strategy)
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Make sure that the labels can be learned, and call the teacher."""
+        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        self.distillation.pre_adapt(strategy, strategy.experience)
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Add the distillation."""
+        loss = self.distillation(strategy.mb_x, strategy.mb_output, strategy.model)
+        self.terms.record("kd", loss)
+        strategy.loss += loss
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Copy the model: it teaches the next experience."""
+        self.distillation.post_adapt(strategy, strategy.experience)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The teacher."""
+        return {"teacher": self.teacher.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        self.teacher.load_state_dict(state["teacher"])

@@ -1,0 +1,98 @@
+"""Bounds, and Avalanche's own strategies, on partial labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from avalanche.training.plugins import EvaluationPlugin, SupervisedPlugin
+from avalanche.training.templates import SupervisedTemplate
+from torch import nn
+from torch.optim import Optimizer
+
+from rebll_avalanche.labels import PartialLabelBCE
+from rebll_avalanche.metrics import multilabel_evaluator
+
+Evaluator = EvaluationPlugin | Callable[[], EvaluationPlugin]
+
+
+class FineTuning(SupervisedTemplate):
+    """Learns each experience's labels and does nothing about the earlier ones: equation (1) alone.
+
+    .. math:: L = L_{bce}(C^t)
+
+    Old columns are unknown (NaN) in the targets, so they get no gradient of their own and change only
+    through the shared backbone. On a stream with all labels in one experience this is Joint. Other
+    methods of this package build on it: it has the arguments that all of them share.
+
+    Args:
+        model: Any network whose columns are in order of learning; ``build_model(...)`` makes one.
+        optimizer: See :func:`~rebll_avalanche.plugins.schedule.build_optimizer` for a safe one.
+        criterion: Must ignore NaN labels.
+        train_mb_size: Images per training batch.
+        train_epochs: Passes over each experience.
+        eval_mb_size: Images per evaluation batch; as in training if not given.
+        device: Where to train.
+        plugins: Further plugins; the list itself is left alone.
+        evaluator: Metrics and loggers, or a function that makes them.
+        eval_every: See Avalanche: -1 never, 0 after each experience, n every n epochs.
+        peval_mode: See Avalanche: ``"epoch"`` or ``"iteration"``.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        optimizer: Optimizer,
+        criterion: nn.Module | None = None,
+        train_mb_size: int = 64,
+        train_epochs: int = 1,
+        eval_mb_size: int | None = None,
+        device: str | torch.device = "cpu",
+        plugins: Sequence[SupervisedPlugin] | None = None,
+        evaluator: Evaluator = multilabel_evaluator,
+        eval_every: int = -1,
+        peval_mode: str = "epoch",
+    ) -> None:
+        super().__init__(
+            model=model,
+            optimizer=optimizer,
+            criterion=PartialLabelBCE() if criterion is None else criterion,
+            train_mb_size=train_mb_size,
+            train_epochs=train_epochs,
+            eval_mb_size=eval_mb_size,
+            device=device,
+            plugins=list(plugins or []),
+            evaluator=evaluator,
+            eval_every=eval_every,
+            peval_mode=peval_mode,
+        )
+
+
+def adopt(
+    strategy: Callable[..., Any],
+    *,
+    criterion: nn.Module | None = None,
+    train_mb_size: int = 64,
+    plugins: Sequence[SupervisedPlugin] | None = None,
+    evaluator: Evaluator = multilabel_evaluator,
+    **options: Any,
+) -> Any:
+    """One of Avalanche's own strategies, unmodified, with defaults that suit partial labels.
+
+    Args:
+        strategy: A strategy class of Avalanche, such as ``Replay``.
+        criterion: Must ignore NaN labels.
+        train_mb_size: Images per training batch.
+        plugins: Further plugins. Avalanche appends to the list it is given, so it gets a copy.
+        evaluator: Metrics and loggers, or a function that makes them.
+        **options: Everything else that the strategy takes.
+    """
+    return strategy(
+        criterion=PartialLabelBCE() if criterion is None else criterion,
+        train_mb_size=train_mb_size,
+        plugins=list(plugins or []),
+        evaluator=evaluator,
+        **options,
+    )
