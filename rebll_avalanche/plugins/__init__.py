@@ -11,8 +11,10 @@ __all__ = [
     "AKDPlugin",
     "OnlineRelabelPlugin",
     "RebLLPlugin",
+    "SchedulePlugin",
     "SigmoidDistillation",
     "SigmoidLwFPlugin",
     "Teacher",
+    "build_optimizer",
     "share_teacher",
 ]
