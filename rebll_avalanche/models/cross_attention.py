@@ -1,0 +1,172 @@
+"""KRT's head: one shared query, one token per experience, attention over the patches."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, interpolate, layer_norm, linear
+
+from rebll_avalanche.models.heads import GrowingHead, as_map
+
+
+class GrowingCrossAttention(GrowingHead):
+    r"""Every experience ``s`` gets a token ``k_s`` and classifies an embedding ``e_s`` of its own.
+
+    Patches are the projected positions of the feature map plus a position embedding. With the shared
+    token ``q``, layer norms ``n1, n2`` and the sequence ``u = [q; k_s; patches]``::
+
+        a   = q + O Attention(query = n1(q), keys = values = n1(u))       several heads
+        e_s = a + MLP(n2(a))
+        logits_s = W_s normalised(e_s) + b_s
+
+    ``q`` transfers knowledge between experiences; ``k_s`` retains that of its own. When the head grows,
+    the token, weights and bias of the experience just ended are frozen. Growth does not move the old
+    logits; training the shared parts does, which is what token distillation is for.
+
+    The norm before the classifier has no parameters of its own: ``W_s`` and ``b_s`` absorb them, and are
+    frozen with them.
+
+    Args:
+        in_features: Channels of the feature map.
+        dim: Length of a token.
+        num_heads: Attention heads; must divide ``dim``.
+        grid: Side of the learned position grid; other map sizes are interpolated from it.
+        mlp_ratio: Width of the hidden layer relative to ``dim``.
+    """
+
+    session_sizes: Tensor
+
+    def __init__(
+        self,
+        in_features: int,
+        *,
+        dim: int = 384,
+        num_heads: int = 8,
+        grid: int = 7,
+        mlp_ratio: int = 4,
+    ) -> None:
+        super().__init__()
+        if dim % num_heads:
+            raise ValueError(f"num_heads must divide dim, got dim={dim} and num_heads={num_heads}")
+        self.num_heads = num_heads
+        self.project = nn.Conv2d(in_features, dim, 1)
+        self.positions = nn.Parameter(_small(1, dim, grid, grid))
+        self.shared_token = nn.Parameter(_small(1, dim))
+        self.norm1 = nn.LayerNorm(dim)
+        self.query = nn.Linear(dim, dim, bias=False)
+        self.key = nn.Linear(dim, dim, bias=False)
+        self.value = nn.Linear(dim, dim, bias=False)
+        self.output = nn.Linear(dim, dim)
+        self.norm2 = nn.LayerNorm(dim)
+        self.expand = nn.Linear(dim, mlp_ratio * dim)
+        self.contract = nn.Linear(mlp_ratio * dim, dim)
+        # What earlier experiences learned, frozen, and what this one is learning.
+        self.old_tokens = _frozen(torch.empty(0, dim))
+        self.old_weight = _frozen(torch.empty(0, dim))
+        self.old_bias = _frozen(torch.empty(0))
+        self.token = nn.Parameter(torch.empty(0, dim))
+        self.weight = nn.Parameter(torch.empty(0, dim))
+        self.bias = nn.Parameter(torch.empty(0))
+        self.register_buffer("session_sizes", torch.empty(0, dtype=torch.long))
+
+    @property
+    def num_classes(self) -> int:
+        """Classes of all experiences."""
+        return len(self.old_weight) + len(self.weight)
+
+    def grow(self, total: int) -> None:
+        """Freeze the experience that ended and begin one with a token of its own."""
+        new = total - self.num_classes
+        if new <= 0:
+            return
+        dim = self.positions.shape[1]
+        self.old_tokens = _frozen(torch.cat([self.old_tokens, self.token]))
+        self.old_weight = _frozen(torch.cat([self.old_weight, self.weight]))
+        self.old_bias = _frozen(torch.cat([self.old_bias, self.bias]))
+        bound = 1 / math.sqrt(dim)
+        self.token = nn.Parameter(_small(1, dim).to(self.token))
+        self.weight = nn.Parameter(torch.empty(new, dim).uniform_(-bound, bound).to(self.weight))
+        self.bias = nn.Parameter(torch.empty(new).uniform_(-bound, bound).to(self.bias))
+        self.session_sizes = torch.cat([self.session_sizes, self.session_sizes.new_tensor([new])])
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits of all experiences, each from its own embedding."""
+        return self.classify(self.embed(features))
+
+    def embed(self, features: Tensor) -> Tensor:
+        """``e``: ``[batch, experiences, dim]``."""
+        patches = self._patches(features).flatten(2).transpose(1, 2)
+        scores, values = self._attend(patches)
+        heads = scores[..., :-1] @ values[0] + scores[..., -1:] * values[1]
+        attended = self.shared_token + self.output(heads.transpose(1, 2).flatten(2))
+        hidden = gelu(self.expand(self.norm2(attended)))
+        embeddings: Tensor = attended + self.contract(hidden)
+        return embeddings
+
+    def classify(self, embeddings: Tensor) -> Tensor:
+        """Logits from the embeddings: every class looks at that of its experience."""
+        normalised = layer_norm(embeddings, embeddings.shape[-1:])
+        per_class = self._per_class(normalised)
+        weight = torch.cat([self.old_weight, self.weight])
+        return (per_class * weight).sum(dim=2) + torch.cat([self.old_bias, self.bias])
+
+    def class_activation_maps(self, feature_map: Tensor) -> Tensor:
+        """What each patch's attended value adds to a class's score, past norm and MLP."""
+        patches = self._patches(feature_map)
+        scores, values = self._attend(patches.flatten(2).transpose(1, 2))
+        # Shared keys are the query's own and then the patches: drop the first.
+        share = scores[..., 1:-1, None] * values[0][:, :, None, 1:]
+        contribution = linear(share.permute(0, 2, 3, 1, 4).flatten(3), self.output.weight)
+        contribution = self._per_class(contribution)
+        weight = torch.cat([self.old_weight, self.weight])
+        return torch.einsum("bcpd,cd->bcp", contribution, weight).unflatten(2, patches.shape[2:])
+
+    def _patches(self, features: Tensor) -> Tensor:
+        projected: Tensor = self.project(as_map(features))
+        positions: Tensor = self.positions
+        if positions.shape[2:] != projected.shape[2:]:
+            size = tuple(projected.shape[2:])
+            positions = interpolate(positions, size, mode="bilinear", align_corners=False)
+        return projected + positions
+
+    def _attend(self, patches: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Attention weights ``[batch, heads, experiences, 1 + patches + 1]`` and the values.
+
+        The query and the patches are the same for every experience: their scores are computed once,
+        and each experience appends that of its own token.
+        """
+        shared = self.norm1(torch.cat([self.shared_token.expand(len(patches), 1, -1), patches], 1))
+        tokens = self.norm1(torch.cat([self.old_tokens, self.token])).unsqueeze(0)
+        query = self._heads(self.query(self.norm1(self.shared_token)).unsqueeze(0))
+        query = query / math.sqrt(query.shape[-1])
+        to_shared = query @ self._heads(self.key(shared)).transpose(2, 3)
+        to_tokens = query @ self._heads(self.key(tokens)).transpose(2, 3)
+        batch, sessions = len(patches), tokens.shape[1]
+        scores = torch.cat(
+            [
+                to_shared.expand(-1, -1, sessions, -1),
+                to_tokens.transpose(2, 3).expand(batch, -1, -1, -1),
+            ],
+            dim=3,
+        ).softmax(dim=3)
+        return scores, (self._heads(self.value(shared)), self._heads(self.value(tokens)))
+
+    def _per_class(self, per_session: Tensor) -> Tensor:
+        """Repeat each experience's entry of dimension 1 for every class that it brought."""
+        return per_session.repeat_interleave(
+            self.session_sizes, dim=1, output_size=self.num_classes
+        )
+
+    def _heads(self, tokens: Tensor) -> Tensor:
+        """``[batch, length, dim]`` to ``[batch, heads, length, dim / heads]``."""
+        return tokens.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+
+
+def _small(*shape: int) -> Tensor:
+    return nn.init.trunc_normal_(torch.empty(shape), std=0.02)
+
+
+def _frozen(tensor: Tensor) -> nn.Parameter:
+    return nn.Parameter(tensor.detach().clone(), requires_grad=False)

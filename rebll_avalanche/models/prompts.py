@@ -1,0 +1,115 @@
+"""L2P: a frozen vision transformer steered by prompts that each image picks from a pool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from rebll_avalanche.models.heads import GrowingLinear
+
+
+class PromptPool(nn.Module):
+    """Prompts with keys; a query picks the prompts whose keys are closest in angle.
+
+    Args:
+        dim: Length of tokens, keys and queries.
+        pool_size: Prompts in the pool.
+        length: Tokens of a prompt.
+        top_k: Prompts per image.
+    """
+
+    def __init__(self, dim: int, *, pool_size: int = 10, length: int = 5, top_k: int = 5) -> None:
+        super().__init__()
+        if not 1 <= top_k <= pool_size:
+            raise ValueError(f"top_k must lie between 1 and pool_size={pool_size}, got {top_k}")
+        self.top_k = top_k
+        self.prompts = nn.Parameter(torch.empty(pool_size, length, dim).uniform_(-1, 1))
+        self.keys = nn.Parameter(torch.empty(pool_size, dim).uniform_(-1, 1))
+
+    @property
+    def tokens(self) -> int:
+        """Prompt tokens per image."""
+        return self.top_k * self.prompts.shape[1]
+
+    def forward(self, query: Tensor) -> tuple[Tensor, Tensor]:
+        """The prompts picked for each image, and how close their keys are.
+
+        Each image picks for itself, so that a prediction does not depend on the rest of its batch.
+
+        Args:
+            query: ``[batch, dim]``.
+
+        Returns:
+            Tokens ``[batch, top_k * length, dim]`` and cosines ``[batch, top_k]``.
+        """
+        cosine = normalize(query, dim=1) @ normalize(self.keys, dim=1).T
+        closest = cosine.topk(self.top_k, dim=1)
+        return self.prompts[closest.indices].flatten(1, 2), closest.values
+
+
+class PromptedViT(nn.Module):
+    """A frozen timm vision transformer that reads an image with and without prompts.
+
+    The first pass, without prompts, gives the class token that queries the pool; the second, with the
+    prompts picked, gives the tokens. Gradients pass through the network to the prompts and stop there.
+
+    Args:
+        network: A timm ``VisionTransformer`` with a class token; it is frozen here, for good.
+        **pool_options: See :class:`PromptPool`.
+    """
+
+    def __init__(self, network: nn.Module, **pool_options: Any) -> None:
+        super().__init__()
+        if getattr(network, "cls_token", None) is None or not hasattr(network, "_pos_embed"):
+            raise ValueError(
+                f"prompts need a vision transformer with a class token, got {type(network).__name__}; "
+                "take for example vit_base_patch16_224"
+            )
+        transformer: Any = network.requires_grad_(False).eval()
+        self.network = transformer
+        self.num_features: int = transformer.embed_dim
+        self.pool = PromptPool(self.num_features, **pool_options)
+
+    def train(self, mode: bool = True) -> PromptedViT:
+        """As in torch, but the frozen network stays in evaluation mode."""
+        super().train(mode)
+        self.network.eval()
+        return self
+
+    def forward(self, images: Tensor) -> Tensor:
+        """``[batch, dim, 1, tokens]``: the prompts' tokens first, then those of the patches."""
+        network: Any = self.network
+        with torch.no_grad():
+            embedded = network.norm_pre(network._pos_embed(network.patch_embed(images)))
+            query = network.norm(network.blocks(embedded))[:, 0]
+        prompts, _ = self.pool(query)
+        tokens = network.norm(network.blocks(torch.cat([prompts, embedded], dim=1)))
+        patches = tokens[:, self.pool.tokens + network.num_prefix_tokens :]
+        kept = torch.cat([tokens[:, : self.pool.tokens], patches], dim=1)
+        return kept.transpose(1, 2).unsqueeze(2)
+
+
+class PromptHead(GrowingLinear):
+    """A linear row per class on the mean of the prompts' tokens.
+
+    Args:
+        in_features: Length of a token.
+        prompt_tokens: How many of the tokens are the prompts'; they come first.
+    """
+
+    def __init__(self, in_features: int, *, prompt_tokens: int) -> None:
+        super().__init__(in_features)
+        self.prompt_tokens = prompt_tokens
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits from what :class:`PromptedViT` returns."""
+        return super().forward(features[..., : self.prompt_tokens])
+
+    def class_activation_maps(self, feature_map: Tensor) -> Tensor:
+        """The rows applied to the patches' tokens, put back into their square."""
+        patches = feature_map[..., self.prompt_tokens :]
+        side = int(patches.shape[3] ** 0.5)
+        return super().class_activation_maps(patches.flatten(2).unflatten(2, (side, side)))
