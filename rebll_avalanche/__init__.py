@@ -1,1 +1,69 @@
-"""x"""
+"""Multi-label class-incremental learning for Avalanche.
+
+Importing this package costs nothing: torch and Avalanche are imported when a name is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Where each public name lives.
+_EXPORTS = {
+    "PartialLabelBCE": "labels",
+    "Scenario": "scenario",
+    "Memory": "memory",
+    "COCO2014": "benchmarks",
+    "MultiLabelScenes": "benchmarks",
+    "VOC2007": "benchmarks",
+    "from_csv": "benchmarks",
+    "multilabel_benchmark": "benchmarks",
+    "multilabel_evaluator": "metrics",
+    "multilabel_metrics": "metrics",
+    "read_metrics": "metrics",
+    "build_model": "models",
+    "AKDPlugin": "plugins",
+    "OnlineRelabelPlugin": "plugins",
+    "RebLLPlugin": "plugins",
+    "SchedulePlugin": "plugins",
+    "build_optimizer": "plugins",
+    "METHODS": "strategies",
+    "RebLL": "strategies",
+    "get_method": "strategies",
+}
+
+__all__ = ["__version__", *sorted(_EXPORTS)]
+
+if TYPE_CHECKING:
+    from rebll_avalanche.benchmarks import (
+        COCO2014,
+        VOC2007,
+        MultiLabelScenes,
+        from_csv,
+        multilabel_benchmark,
+    )
+    from rebll_avalanche.labels import PartialLabelBCE
+    from rebll_avalanche.memory import Memory
+    from rebll_avalanche.metrics import multilabel_evaluator, multilabel_metrics, read_metrics
+    from rebll_avalanche.models import build_model
+    from rebll_avalanche.plugins import (
+        AKDPlugin,
+        OnlineRelabelPlugin,
+        RebLLPlugin,
+        SchedulePlugin,
+        build_optimizer,
+    )
+    from rebll_avalanche.scenario import Scenario
+    from rebll_avalanche.strategies import METHODS, RebLL, get_method
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

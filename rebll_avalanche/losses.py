@@ -190,9 +190,10 @@ def total_loss(
 def posterior_from_score(probability: Tensor, exponent: float) -> Tensor:
     """The posterior for which ``probability`` minimises the asymmetric loss.
 
-    L_cls and L_akd are not proper scoring rules: for a posterior ``q`` they are smallest at some
-    ``p < q`` with ``q / (1 - q) = 1 / ((1 - p)^g ((1 - p) / p - g log p))``. Distilling ``p`` itself
-    therefore shrinks scores anew at every experience; distilling this ``q`` reproduces ``p``.
+    L_cls and L_akd are not proper scoring rules. For a posterior ``q`` they are smallest where
+    ``q / (1 - q) = 1 / ((1 - p)^g ((1 - p) / p - g log p))``, which for confident scores is a
+    ``p < q``. Distilling ``p`` itself therefore shrinks them anew at every experience; distilling
+    this ``q`` reproduces ``p``.
 
     >>> posterior_from_score(torch.tensor([0.3]), exponent=0.0).item() == torch.tensor(0.3).item()
     True
