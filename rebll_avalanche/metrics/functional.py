@@ -1,0 +1,337 @@
+"""What the multi-label field reports, as pure functions of scores and truth.
+
+``scores`` are ``[samples, classes]`` and finite, usually probabilities; ``truth`` has the same shape
+with 1 present, 0 absent and NaN not annotated, which is left out of every count. Results are fractions.
+
+All numbers follow from how many annotated samples, and how many positives among them, score at least
+some value. So each class is sorted once and every metric is looked up in that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rebll_avalanche.metrics.ranking import Ranking, num_below
+
+Ties = Literal["sklearn", "lineage"]
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdScores:
+    """Precision, recall and F1 of the decisions ``score > threshold``.
+
+    Per-class tensors hold NaN where a class has no annotated sample. Without a true positive
+    precision, recall and F1 are 0, as everywhere in the field.
+
+    Attributes:
+        threshold: Above it a class counts as predicted.
+        true_positives: Per class, as are ``false_positives``, ``false_negatives``, ``true_negatives``.
+        precision: Per class, ``TP / (TP + FP)``.
+        recall: Per class, ``TP / (TP + FN)``.
+        f1: Per class, ``2 TP / (2 TP + FP + FN)``.
+    """
+
+    threshold: float
+    true_positives: Tensor
+    false_positives: Tensor
+    false_negatives: Tensor
+    true_negatives: Tensor
+    precision: Tensor
+    recall: Tensor
+    f1: Tensor
+
+    @cached_property
+    def class_precision(self) -> float:
+        """CP, the mean over annotated classes of their precision."""
+        return mean_over_classes(self.precision)
+
+    @cached_property
+    def class_recall(self) -> float:
+        """CR, the mean over annotated classes of their recall."""
+        return mean_over_classes(self.recall)
+
+    @cached_property
+    def class_f1(self) -> float:
+        """CF1, the mean over annotated classes of their F1 (not the harmonic mean of CP and CR)."""
+        return mean_over_classes(self.f1)
+
+    @cached_property
+    def overall_precision(self) -> float:
+        """OP, ``ΣTP / (ΣTP + ΣFP)`` over all classes together."""
+        return self._overall(self.false_positives)
+
+    @cached_property
+    def overall_recall(self) -> float:
+        """OR, ``ΣTP / (ΣTP + ΣFN)`` over all classes together."""
+        return self._overall(self.false_negatives)
+
+    @cached_property
+    def overall_f1(self) -> float:
+        """OF1, ``2 ΣTP / (2 ΣTP + ΣFP + ΣFN)``, the harmonic mean of OP and OR."""
+        return self._overall((self.false_positives + self.false_negatives) / 2)
+
+    @cached_property
+    def false_positive_rate(self) -> float:
+        """FPR, ``ΣFP / (ΣFP + ΣTN)`` over all classes together; NaN without a single negative."""
+        false, true = float(self.false_positives.sum()), float(self.true_negatives.sum())
+        return false / (false + true) if false + true else NAN
+
+    def as_dict(self) -> dict[str, float]:
+        """The seven means under the names the literature uses, such as ``CF1@0.8``."""
+        means = {
+            "CP": self.class_precision,
+            "CR": self.class_recall,
+            "CF1": self.class_f1,
+            "OP": self.overall_precision,
+            "OR": self.overall_recall,
+            "OF1": self.overall_f1,
+            "FPR": self.false_positive_rate,
+        }
+        return {f"{name}@{self.threshold:g}": value for name, value in means.items()}
+
+    def _overall(self, errors: Tensor) -> float:
+        hits, missed = float(self.true_positives.sum()), float(errors.sum())
+        if bool(self.f1.isnan().all()):
+            return NAN
+        return hits / (hits + missed) if hits else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class MultiLabelScores:
+    """Everything that is reported about one evaluation.
+
+    Attributes:
+        average_precision: Per class; NaN where a class has no positive.
+        num_positives: Annotated positives per class.
+        num_annotated: Annotated samples per class.
+        at_thresholds: One :class:`ThresholdScores` for each threshold asked for.
+    """
+
+    average_precision: Tensor
+    num_positives: Tensor
+    num_annotated: Tensor
+    at_thresholds: tuple[ThresholdScores, ...]
+
+    @cached_property
+    def mean_average_precision(self) -> float:
+        """mAP over the classes that have an AP; NaN if none has."""
+        return mean_over_classes(self.average_precision)
+
+    @property
+    def without_positives(self) -> tuple[int, ...]:
+        """Annotated classes that have no positive, hence no AP and no part in mAP."""
+        return _indices((self.num_positives == 0) & (self.num_annotated > 0))
+
+    @property
+    def not_annotated(self) -> tuple[int, ...]:
+        """Classes without a single annotated sample; no metric counts them."""
+        return _indices(self.num_annotated == 0)
+
+    def at(self, threshold: float) -> ThresholdScores:
+        """The decisions at one of the thresholds that were asked for."""
+        for scores in self.at_thresholds:
+            if scores.threshold == threshold:
+                return scores
+        known = ", ".join(f"{scores.threshold:g}" for scores in self.at_thresholds)
+        raise ValueError(
+            f"nothing was computed at threshold {threshold:g}, only at: {known or 'none'}"
+        )
+
+    def as_dict(self) -> dict[str, float]:
+        """mAP and the means at every threshold, by name."""
+        values = {"mAP": self.mean_average_precision}
+        for scores in self.at_thresholds:
+            values.update(scores.as_dict())
+        return values
+
+
+def multilabel_scores(
+    scores: Tensor,
+    truth: Tensor,
+    thresholds: Iterable[float] = (0.8, 0.5),
+    *,
+    ties: Ties = "sklearn",
+) -> MultiLabelScores:
+    """All metrics of one evaluation from one sort per class.
+
+    Args:
+        scores: ``[samples, classes]``, finite.
+        truth: The same shape; 1 present, 0 absent, NaN not annotated.
+        thresholds: Where scores are cut into decisions.
+        ties: See :func:`average_precision`.
+
+    >>> scores = torch.tensor([[0.9, 0.2], [0.6, 0.7], [0.1, 0.9]])
+    >>> truth = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, float("nan")]])
+    >>> result = multilabel_scores(scores, truth, thresholds=[0.5])
+    >>> {name: round(value, 3) for name, value in result.as_dict().items()}  # doctest: +ELLIPSIS
+    {'mAP': 0.917, 'CP@0.5': 0.75, 'CR@0.5': 0.75, 'CF1@0.5': 0.75, ... 'FPR@0.5': 0.5}
+    """
+    ranking = Ranking.of(scores, truth)
+    return MultiLabelScores(
+        average_precision=_average_precision(ranking, ties),
+        num_positives=torch.from_numpy(ranking.num_positives),
+        num_annotated=torch.from_numpy(ranking.num_annotated),
+        at_thresholds=tuple(_decisions(ranking, threshold) for threshold in thresholds),
+    )
+
+
+def average_precision(scores: Tensor, truth: Tensor, *, ties: Ties = "sklearn") -> Tensor:
+    """AP of every class in float64, NaN for a class without positives.
+
+    With ``TP(s)`` and ``FP(s)`` the positives and negatives that score at least ``s``::
+
+        AP = mean over positives i of  TP(s_i) / (TP(s_i) + FP(s_i))
+
+    which is the step-wise area under the precision-recall curve.
+
+    Args:
+        scores: ``[samples, classes]``, finite.
+        truth: The same shape; 1 present, 0 absent, NaN not annotated.
+        ties: What equal scores mean. ``"sklearn"``: they are one point of the curve, equal to
+            ``sklearn.metrics.average_precision_score``. ``"lineage"``: as in the code that the
+            multi-label incremental literature shares: samples stand in one descending order, the
+            later of two equals first, and the sum of the precisions at the positives is divided by
+            ``#positives + 1e-8``. (There the order of equals is whatever an unstable sort leaves; a
+            stable one is taken here so that a number can be had twice.)
+
+    >>> average_precision(torch.tensor([[0.5], [0.5]]), torch.tensor([[1.0], [0.0]])).tolist()
+    [0.5]
+    """
+    return _average_precision(Ranking.of(scores, truth), ties)
+
+
+def mean_average_precision(scores: Tensor, truth: Tensor, *, ties: Ties = "sklearn") -> float:
+    """mAP, the mean of :func:`average_precision` over the classes that have positives.
+
+    >>> mean_average_precision(torch.tensor([[0.9, 0.1], [0.2, 0.3]]), torch.eye(2))
+    1.0
+    """
+    return mean_over_classes(average_precision(scores, truth, ties=ties))
+
+
+def decisions(scores: Tensor, truth: Tensor, threshold: float) -> ThresholdScores:
+    """Precision, recall, F1 and FPR, per class and together, of ``score > threshold``.
+
+    The threshold is rounded to the type of the scores first, as ``scores > threshold`` does.
+
+    >>> result = decisions(torch.tensor([[0.9], [0.8]]), torch.tensor([[1.0], [1.0]]), 0.8)
+    >>> result.class_precision, result.class_recall
+    (1.0, 0.5)
+    """
+    return _decisions(Ranking.of(scores, truth), threshold)
+
+
+def mean_over_classes(values: Tensor) -> float:
+    """The mean of what is not NaN; NaN if nothing is left.
+
+    >>> mean_over_classes(torch.tensor([0.5, float("nan"), 1.0]))
+    0.75
+    """
+    return float(values.nanmean()) if values.numel() else NAN
+
+
+def average_map(history: Sequence[Tensor]) -> float:
+    """Average mAP, the plain mean of the mAP after each step, the first one included.
+
+    Args:
+        history: Per-class AP as measured after each step; later ones may have more classes.
+
+    >>> average_map([torch.tensor([1.0]), torch.tensor([0.4, 0.6])])
+    0.75
+    """
+    if not history:
+        return NAN
+    return float(np.mean([mean_over_classes(step) for step in history]))
+
+
+def forgetting(history: Sequence[Tensor]) -> float:
+    """Mean over old classes of the best AP after any earlier step minus the AP now.
+
+    ::
+
+        F_t = mean over old classes c of  max_{u < t} AP_u(c) - AP_t(c)
+
+    Old classes are those with an AP after an earlier step. A negative value means that they got better.
+
+    Args:
+        history: Per-class AP as measured after each step; later ones may have more classes.
+
+    Returns:
+        NaN as long as there are no old classes.
+
+    >>> round(forgetting([torch.tensor([0.9]), torch.tensor([0.7, 0.6])]), 3)
+    0.2
+    """
+    if len(history) < 2:
+        return NAN
+    width = min(len(history[-1]), max(len(step) for step in history[:-1]))
+    best = torch.full((width,), -torch.inf, dtype=torch.float64)
+    for step in history[:-1]:
+        known = step[:width].double().nan_to_num(nan=-torch.inf)
+        best[: len(known)] = torch.maximum(best[: len(known)], known)
+    lost = torch.where(best.isinf(), NAN, best) - history[-1][:width].double()
+    return mean_over_classes(lost)
+
+
+def _average_precision(ranking: Ranking, ties: Ties) -> Tensor:
+    if ties not in ("sklearn", "lineage"):
+        raise ValueError(f"ties must be 'sklearn' or 'lineage', got {ties!r}")
+    count = ranking.num_positives
+    if ties == "sklearn":
+        precisions, whole = _precisions_of_ties_together(ranking), count
+    else:
+        precisions, whole = _precisions_of_ties_in_order(ranking), count + 1e-8
+    values = np.full(len(count), np.nan)
+    np.divide(precisions, whole, out=values, where=count > 0)
+    return torch.from_numpy(values)
+
+
+def _precisions_of_ties_together(ranking: Ranking) -> np.ndarray:
+    positives, count = ranking.positives, ranking.num_positives[:, None]
+    hits = count - num_below(positives, positives)
+    retrieved = ranking.ascending.shape[1] - num_below(ranking.ascending, positives)
+    real = np.arange(positives.shape[1]) < count
+    precision = np.divide(hits, retrieved, out=np.zeros(positives.shape), where=real)
+    return precision.sum(axis=1)
+
+
+def _precisions_of_ties_in_order(ranking: Ranking) -> np.ndarray:
+    order = np.argsort(ranking.scores, axis=1, kind="stable")[:, ::-1]
+    hit = np.take_along_axis(ranking.positive, order, axis=1)
+    precision = hit.cumsum(axis=1) / np.arange(1, hit.shape[1] + 1)
+    return np.where(hit, precision, 0.0).sum(axis=1)
+
+
+def _decisions(ranking: Ranking, threshold: float) -> ThresholdScores:
+    positives, num_annotated = ranking.num_positives, ranking.num_annotated
+    cut = np.full((len(positives), 1), threshold, dtype=ranking.scores.dtype)
+    above = ranking.ascending.shape[1] - num_below(ranking.ascending, cut, or_equal=True)[:, 0]
+    hits = positives - num_below(ranking.positives, cut, or_equal=True)[:, 0]
+    return ThresholdScores(
+        threshold=threshold,
+        true_positives=torch.from_numpy(hits),
+        false_positives=torch.from_numpy(above - hits),
+        false_negatives=torch.from_numpy(positives - hits),
+        true_negatives=torch.from_numpy(num_annotated - positives - above + hits),
+        precision=_ratio(hits, above, num_annotated),
+        recall=_ratio(hits, positives, num_annotated),
+        f1=_ratio(2 * hits, above + positives, num_annotated),
+    )
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray, num_annotated: np.ndarray) -> Tensor:
+    ratio = part / np.maximum(whole, 1)
+    return torch.from_numpy(np.where(num_annotated > 0, ratio, np.nan))
+
+
+def _indices(mask: Tensor) -> tuple[int, ...]:
+    return tuple(int(i) for i in mask.nonzero()[:, 0])
