@@ -20,6 +20,7 @@ def tiny(pool_size: int = 4, length: int = 2, top_k: int = 2) -> MultiLabelModel
     return model
 
 
+@torch.no_grad()
 def test_each_image_picks_the_prompts_with_the_closest_keys():
     torch.manual_seed(0)
     pool = PromptPool(5, pool_size=6, length=2, top_k=3)
@@ -32,6 +33,7 @@ def test_each_image_picks_the_prompts_with_the_closest_keys():
         torch.testing.assert_close(cosine, torch.tensor([similarity[k] for k in order]))
 
 
+@torch.no_grad()
 def test_logits_follow_the_formula():
     model = tiny().eval()
     images = torch.rand(2, 3, 16, 16)
