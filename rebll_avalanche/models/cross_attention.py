@@ -11,17 +11,101 @@ from torch.nn.functional import gelu, interpolate, layer_norm, linear
 from rebll_avalanche.models.heads import GrowingHead, as_map
 
 
-class GrowingCrossAttention(GrowingHead):
-    r"""Every experience ``s`` gets a token ``k_s`` and classifies an embedding ``e_s`` of its own.
+class TokenAttention(nn.Module):
+    r"""Embeds an image once per experience; all of it is shared between experiences.
 
     Patches are the projected positions of the feature map plus a position embedding. With the shared
-    token ``q``, layer norms ``n1, n2`` and the sequence ``u = [q; k_s; patches]``::
+    token ``q``, layer norms ``n1, n2`` and the sequence ``u = [q; k_s; patches]`` of experience ``s``::
 
         a   = q + O Attention(query = n1(q), keys = values = n1(u))       several heads
         e_s = a + MLP(n2(a))
-        logits_s = W_s normalised(e_s) + b_s
 
-    ``q`` transfers knowledge between experiences; ``k_s`` retains that of its own. When the head grows,
+    Args:
+        in_features: Channels of the feature map.
+        dim: Length of a token.
+        num_heads: Attention heads; must divide ``dim``.
+        grid: Side of the learned position grid; other map sizes are interpolated from it.
+        mlp_ratio: Width of the hidden layer relative to ``dim``.
+    """
+
+    def __init__(
+        self, in_features: int, *, dim: int, num_heads: int, grid: int, mlp_ratio: int
+    ) -> None:
+        super().__init__()
+        if dim % num_heads:
+            raise ValueError(f"num_heads must divide dim, got dim={dim} and num_heads={num_heads}")
+        self.num_heads = num_heads
+        self.project = nn.Conv2d(in_features, dim, 1)
+        self.positions = nn.Parameter(small(1, dim, grid, grid))
+        self.shared_token = nn.Parameter(small(1, dim))
+        self.norm1 = nn.LayerNorm(dim)
+        self.query = nn.Linear(dim, dim, bias=False)
+        self.key = nn.Linear(dim, dim, bias=False)
+        self.value = nn.Linear(dim, dim, bias=False)
+        self.output = nn.Linear(dim, dim)
+        self.norm2 = nn.LayerNorm(dim)
+        self.expand = nn.Linear(dim, mlp_ratio * dim)
+        self.contract = nn.Linear(mlp_ratio * dim, dim)
+
+    def forward(self, features: Tensor, tokens: Tensor) -> Tensor:
+        """``e``: a feature map and ``[experiences, dim]`` to ``[batch, experiences, dim]``."""
+        scores, values, own = self.attend(self.patches(features), tokens)
+        heads = scores[..., :-1] @ values + scores[..., -1:] * own
+        attended = self.shared_token + self.output(heads.transpose(1, 2).flatten(2))
+        hidden = gelu(self.expand(self.norm2(attended)))
+        embeddings: Tensor = attended + self.contract(hidden)
+        return embeddings
+
+    def patch_contributions(self, features: Tensor, tokens: Tensor) -> Tensor:
+        """What every patch's value adds to ``a``: ``[batch, experiences, h, w, dim]``."""
+        patches = self.patches(features)
+        scores, values, _ = self.attend(patches, tokens)
+        # The first of the shared keys is the query's own.
+        share = scores[..., 1:-1, None] * values[:, :, None, 1:]
+        added = linear(share.permute(0, 2, 3, 1, 4).flatten(3), self.output.weight)
+        return added.unflatten(2, patches.shape[2:])
+
+    def patches(self, features: Tensor) -> Tensor:
+        """``[batch, dim, h, w]``, positions included."""
+        projected: Tensor = self.project(as_map(features))
+        positions: Tensor = self.positions
+        if positions.shape[2:] != projected.shape[2:]:
+            size = tuple(projected.shape[2:])
+            positions = interpolate(positions, size, mode="bilinear", align_corners=False)
+        return projected + positions
+
+    def attend(self, patches: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Attention weights ``[batch, heads, experiences, 1 + patches + 1]`` and their values.
+
+        The query and the patches are the same for every experience: their scores are computed once,
+        and each experience appends that of its own token.
+
+        Returns:
+            The weights, the values of query and patches, and those of the experiences' tokens.
+        """
+        batch, sessions = len(patches), len(tokens)
+        sequence = patches.flatten(2).transpose(1, 2)
+        shared = self.norm1(torch.cat([self.shared_token.expand(batch, 1, -1), sequence], dim=1))
+        own = self.norm1(tokens).unsqueeze(0)
+        query = self._heads(self.query(self.norm1(self.shared_token)).unsqueeze(0))
+        query = query / math.sqrt(query.shape[-1])
+        to_shared = (query @ self._heads(self.key(shared)).transpose(2, 3)).expand(
+            -1, -1, sessions, -1
+        )
+        to_own = (self._heads(self.key(own)) @ query.transpose(2, 3)).expand(batch, -1, -1, -1)
+        scores = torch.cat([to_shared, to_own], dim=3).softmax(dim=3)
+        return scores, self._heads(self.value(shared)), self._heads(self.value(own))
+
+    def _heads(self, tokens: Tensor) -> Tensor:
+        """``[batch, length, dim]`` to ``[batch, heads, length, dim / heads]``."""
+        return tokens.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+
+
+class GrowingCrossAttention(GrowingHead):
+    r"""Every experience ``s`` has a token ``k_s`` and classifies an embedding ``e_s`` of its own.
+
+    ``logits_s = W_s normalised(e_s) + b_s`` with ``e_s`` from :class:`TokenAttention`, whose shared token
+    transfers knowledge between experiences while ``k_s`` retains that of its own. When the head grows,
     the token, weights and bias of the experience just ended are frozen. Growth does not move the old
     logits; training the shared parts does, which is what token distillation is for.
 
@@ -48,20 +132,9 @@ class GrowingCrossAttention(GrowingHead):
         mlp_ratio: int = 4,
     ) -> None:
         super().__init__()
-        if dim % num_heads:
-            raise ValueError(f"num_heads must divide dim, got dim={dim} and num_heads={num_heads}")
-        self.num_heads = num_heads
-        self.project = nn.Conv2d(in_features, dim, 1)
-        self.positions = nn.Parameter(_small(1, dim, grid, grid))
-        self.shared_token = nn.Parameter(_small(1, dim))
-        self.norm1 = nn.LayerNorm(dim)
-        self.query = nn.Linear(dim, dim, bias=False)
-        self.key = nn.Linear(dim, dim, bias=False)
-        self.value = nn.Linear(dim, dim, bias=False)
-        self.output = nn.Linear(dim, dim)
-        self.norm2 = nn.LayerNorm(dim)
-        self.expand = nn.Linear(dim, mlp_ratio * dim)
-        self.contract = nn.Linear(mlp_ratio * dim, dim)
+        self.attention = TokenAttention(
+            in_features, dim=dim, num_heads=num_heads, grid=grid, mlp_ratio=mlp_ratio
+        )
         # What earlier experiences learned, frozen, and what this one is learning.
         self.old_tokens = _frozen(torch.empty(0, dim))
         self.old_weight = _frozen(torch.empty(0, dim))
@@ -78,15 +151,14 @@ class GrowingCrossAttention(GrowingHead):
 
     def grow(self, total: int) -> None:
         """Freeze the experience that ended and begin one with a token of its own."""
-        new = total - self.num_classes
+        new, dim = total - self.num_classes, self.weight.shape[1]
         if new <= 0:
             return
-        dim = self.positions.shape[1]
         self.old_tokens = _frozen(torch.cat([self.old_tokens, self.token]))
         self.old_weight = _frozen(torch.cat([self.old_weight, self.weight]))
         self.old_bias = _frozen(torch.cat([self.old_bias, self.bias]))
         bound = 1 / math.sqrt(dim)
-        self.token = nn.Parameter(_small(1, dim).to(self.token))
+        self.token = nn.Parameter(small(1, dim).to(self.token))
         self.weight = nn.Parameter(torch.empty(new, dim).uniform_(-bound, bound).to(self.weight))
         self.bias = nn.Parameter(torch.empty(new).uniform_(-bound, bound).to(self.bias))
         self.session_sizes = torch.cat([self.session_sizes, self.session_sizes.new_tensor([new])])
@@ -97,61 +169,25 @@ class GrowingCrossAttention(GrowingHead):
 
     def embed(self, features: Tensor) -> Tensor:
         """``e``: ``[batch, experiences, dim]``."""
-        patches = self._patches(features).flatten(2).transpose(1, 2)
-        scores, values = self._attend(patches)
-        heads = scores[..., :-1] @ values[0] + scores[..., -1:] * values[1]
-        attended = self.shared_token + self.output(heads.transpose(1, 2).flatten(2))
-        hidden = gelu(self.expand(self.norm2(attended)))
-        embeddings: Tensor = attended + self.contract(hidden)
+        embeddings: Tensor = self.attention(features, self._all_tokens())
         return embeddings
 
     def classify(self, embeddings: Tensor) -> Tensor:
         """Logits from the embeddings: every class looks at that of its experience."""
-        normalised = layer_norm(embeddings, embeddings.shape[-1:])
-        per_class = self._per_class(normalised)
-        weight = torch.cat([self.old_weight, self.weight])
-        return (per_class * weight).sum(dim=2) + torch.cat([self.old_bias, self.bias])
+        normalised = self._per_class(layer_norm(embeddings, embeddings.shape[-1:]))
+        bias = torch.cat([self.old_bias, self.bias])
+        return (normalised * self._all_weights()).sum(dim=2) + bias
 
     def class_activation_maps(self, feature_map: Tensor) -> Tensor:
         """What each patch's attended value adds to a class's score, past norm and MLP."""
-        patches = self._patches(feature_map)
-        scores, values = self._attend(patches.flatten(2).transpose(1, 2))
-        # Shared keys are the query's own and then the patches: drop the first.
-        share = scores[..., 1:-1, None] * values[0][:, :, None, 1:]
-        contribution = linear(share.permute(0, 2, 3, 1, 4).flatten(3), self.output.weight)
-        contribution = self._per_class(contribution)
-        weight = torch.cat([self.old_weight, self.weight])
-        return torch.einsum("bcpd,cd->bcp", contribution, weight).unflatten(2, patches.shape[2:])
+        added = self.attention.patch_contributions(feature_map, self._all_tokens())
+        return torch.einsum("bchwd,cd->bchw", self._per_class(added), self._all_weights())
 
-    def _patches(self, features: Tensor) -> Tensor:
-        projected: Tensor = self.project(as_map(features))
-        positions: Tensor = self.positions
-        if positions.shape[2:] != projected.shape[2:]:
-            size = tuple(projected.shape[2:])
-            positions = interpolate(positions, size, mode="bilinear", align_corners=False)
-        return projected + positions
+    def _all_tokens(self) -> Tensor:
+        return torch.cat([self.old_tokens, self.token])
 
-    def _attend(self, patches: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Attention weights ``[batch, heads, experiences, 1 + patches + 1]`` and the values.
-
-        The query and the patches are the same for every experience: their scores are computed once,
-        and each experience appends that of its own token.
-        """
-        shared = self.norm1(torch.cat([self.shared_token.expand(len(patches), 1, -1), patches], 1))
-        tokens = self.norm1(torch.cat([self.old_tokens, self.token])).unsqueeze(0)
-        query = self._heads(self.query(self.norm1(self.shared_token)).unsqueeze(0))
-        query = query / math.sqrt(query.shape[-1])
-        to_shared = query @ self._heads(self.key(shared)).transpose(2, 3)
-        to_tokens = query @ self._heads(self.key(tokens)).transpose(2, 3)
-        batch, sessions = len(patches), tokens.shape[1]
-        scores = torch.cat(
-            [
-                to_shared.expand(-1, -1, sessions, -1),
-                to_tokens.transpose(2, 3).expand(batch, -1, -1, -1),
-            ],
-            dim=3,
-        ).softmax(dim=3)
-        return scores, (self._heads(self.value(shared)), self._heads(self.value(tokens)))
+    def _all_weights(self) -> Tensor:
+        return torch.cat([self.old_weight, self.weight])
 
     def _per_class(self, per_session: Tensor) -> Tensor:
         """Repeat each experience's entry of dimension 1 for every class that it brought."""
@@ -159,12 +195,9 @@ class GrowingCrossAttention(GrowingHead):
             self.session_sizes, dim=1, output_size=self.num_classes
         )
 
-    def _heads(self, tokens: Tensor) -> Tensor:
-        """``[batch, length, dim]`` to ``[batch, heads, length, dim / heads]``."""
-        return tokens.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
 
-
-def _small(*shape: int) -> Tensor:
+def small(*shape: int) -> Tensor:
+    """Initial values of tokens and positions."""
     return nn.init.trunc_normal_(torch.empty(shape), std=0.02)
 
 

@@ -34,29 +34,30 @@ def slow_norm(vector: Tensor, norm: torch.nn.LayerNorm | None = None) -> Tensor:
 
 def slow_embedding(head: GrowingCrossAttention, image: Tensor, token: Tensor) -> Tensor:
     """One experience's embedding of one image ``[channels, h, w]``: the sequence spelled out."""
-    sequence = [head.shared_token[0], token]
+    shared = head.attention
+    sequence = [shared.shared_token[0], token]
     height, width = image.shape[1:]
     for row in range(height):
         for column in range(width):
-            patch = head.project.weight[:, :, 0, 0] @ image[:, row, column] + head.project.bias
-            sequence.append(patch + head.positions[0, :, row, column])
-    normed = [slow_norm(item, head.norm1) for item in sequence]
-    size = 8 // head.num_heads
+            patch = shared.project.weight[:, :, 0, 0] @ image[:, row, column] + shared.project.bias
+            sequence.append(patch + shared.positions[0, :, row, column])
+    normed = [slow_norm(item, shared.norm1) for item in sequence]
+    size = 8 // shared.num_heads
     attended = []
-    for h in range(head.num_heads):
+    for h in range(shared.num_heads):
         part = slice(h * size, (h + 1) * size)
-        query = (head.query.weight @ normed[0])[part]
+        query = (shared.query.weight @ normed[0])[part]
         scores = [
-            math.exp(float(query @ (head.key.weight @ item)[part]) / math.sqrt(size))
+            math.exp(float(query @ (shared.key.weight @ item)[part]) / math.sqrt(size))
             for item in normed
         ]
-        values = [(head.value.weight @ item)[part] for item in normed]
+        values = [(shared.value.weight @ item)[part] for item in normed]
         total = sum(scores)
         attended.append(sum(s / total * v for s, v in zip(scores, values, strict=True)))
-    a = head.shared_token[0] + head.output.weight @ torch.cat(attended) + head.output.bias
-    hidden = head.expand.weight @ slow_norm(a, head.norm2) + head.expand.bias
+    a = shared.shared_token[0] + shared.output.weight @ torch.cat(attended) + shared.output.bias
+    hidden = shared.expand.weight @ slow_norm(a, shared.norm2) + shared.expand.bias
     hidden = hidden * 0.5 * (1 + torch.erf(hidden / math.sqrt(2)))
-    return a + head.contract.weight @ hidden + head.contract.bias
+    return a + shared.contract.weight @ hidden + shared.contract.bias
 
 
 @torch.no_grad()
@@ -109,8 +110,8 @@ def test_positions_are_interpolated_to_other_map_sizes():
     vary(head)
     maps = torch.randn(2, 6, 5, 4, dtype=torch.float64)
     resized = copy.deepcopy(head)
-    resized.positions = torch.nn.Parameter(
-        interpolate(head.positions.detach(), (5, 4), mode="bilinear", align_corners=False)
+    resized.attention.positions = torch.nn.Parameter(
+        interpolate(head.attention.positions.detach(), (5, 4), mode="bilinear", align_corners=False)
     )
     assert torch.equal(head(maps), resized(maps))
     assert head(torch.randn(2, 6, dtype=torch.float64)).shape == (2, 2)
@@ -123,11 +124,11 @@ def test_activation_maps_split_the_attended_value_over_the_patches():
     found = head.class_activation_maps(maps)
     assert found.shape == (2, 3, 2, 2)
     # What is not the patches' comes from the shared token, the experience's token and biases.
-    patches = head._patches(maps).flatten(2).transpose(1, 2)
-    scores, (shared, own) = head._attend(patches)
+    tokens = torch.cat([head.old_tokens, head.token])
+    scores, shared, own = head.attention.attend(head.attention.patches(maps), tokens)
     rest = scores[..., :1] * shared[:, :, :1] + scores[..., -1:] * own
     whole = scores[..., :-1] @ shared + scores[..., -1:] * own
-    difference = (whole - rest).transpose(1, 2).flatten(2) @ head.output.weight.T
+    difference = (whole - rest).transpose(1, 2).flatten(2) @ head.attention.output.weight.T
     weights = [head.old_weight[0], head.old_weight[1], head.weight[0]]
     for c, session in enumerate((0, 0, 1)):
         torch.testing.assert_close(found[:, c].sum(dim=(1, 2)), difference[:, session] @ weights[c])
