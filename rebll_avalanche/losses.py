@@ -29,6 +29,11 @@ from torch.nn.functional import logsigmoid
 REDUCTIONS = ("mean", "sum", "none", "class_sum")
 
 
+def probability(logits: Tensor) -> Tensor:
+    """``sigmoid(logits)``, in float32 at least: in half precision, scores near 1 would tie."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)).sigmoid()
+
+
 def adaptive_exponent(factor: float, seen_classes: int) -> float:
     """The decay exponent ``factor * log(seen_classes)`` of equations (4), (6) and (8).
 
@@ -67,8 +72,7 @@ def asymmetric_bce(
         raise ValueError(
             f"logits {tuple(logits.shape)} and targets {tuple(targets.shape)} differ in shape"
         )
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     known = ~torch.isnan(targets)
     # Replacing before any arithmetic, rather than masking after it, keeps the gradient exactly zero.
     logits = torch.where(known, logits, 0.0)
@@ -187,8 +191,8 @@ def total_loss(
     return loss if er is None else loss + lambda_er * er
 
 
-def posterior_from_score(probability: Tensor, exponent: float) -> Tensor:
-    """The posterior for which ``probability`` minimises the asymmetric loss.
+def posterior_from_score(score: Tensor, exponent: float) -> Tensor:
+    """The posterior for which the probability ``score`` minimises the asymmetric loss.
 
     L_cls and L_akd are not proper scoring rules. For a posterior ``q`` they are smallest where
     ``q / (1 - q) = 1 / ((1 - p)^g ((1 - p) / p - g log p))``, which for confident scores is a
@@ -201,11 +205,9 @@ def posterior_from_score(probability: Tensor, exponent: float) -> Tensor:
     0.78
     """
     if exponent == 0:
-        return probability
-    tiny = torch.finfo(probability.dtype).tiny
-    probability = probability.clamp(tiny, 1 - torch.finfo(probability.dtype).eps)
-    complement = 1 - probability
-    negative_odds = complement.pow(exponent) * (
-        complement / probability - exponent * probability.log()
-    )
+        return score
+    limits = torch.finfo(score.dtype)
+    score = score.clamp(limits.tiny, 1 - limits.eps)
+    complement = 1 - score
+    negative_odds = complement.pow(exponent) * (complement / score - exponent * score.log())
     return 1 / (1 + negative_odds)

@@ -28,3 +28,23 @@ def voc_root() -> Path:
 def coco_root() -> Path:
     """A folder in MS-COCO 2014 layout with real images."""
     return _shared("coco2014_small")
+
+
+@pytest.fixture
+def vector_benchmark():
+    """A function that makes streams of small random vectors with random labels."""
+    import torch
+
+    from rebll_avalanche.benchmarks import multilabel_benchmark
+
+    def make(scenario="B2-C1", classes=4, samples=24, features=6, dtype=torch.float32, **options):
+        generator = torch.Generator().manual_seed(7)
+        splits = []
+        for _ in range(2):
+            inputs = torch.randn(samples, features, generator=generator, dtype=dtype)
+            labels = (torch.rand(samples, classes, generator=generator) < 0.4).float()
+            labels[torch.arange(samples), torch.arange(samples) % classes] = 1.0
+            splits.append((inputs, labels))
+        return multilabel_benchmark(splits[0], splits[1], scenario, **options)
+
+    return make

@@ -24,7 +24,10 @@ class Data:
 
 
 def test_equals_torch_when_all_is_annotated():
-    logits, targets = torch.randn(4, 3), torch.tensor([[1.0, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
+    logits, targets = (
+        torch.randn(4, 3),
+        torch.tensor([[1.0, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]]),
+    )
     for reduction in ("mean", "sum", "none"):
         ours = PartialLabelBCE(reduction)(logits, targets)
         torch.testing.assert_close(

@@ -58,7 +58,10 @@ def test_every_equation_equals_the_loop(batch, seen):
     pairs = [
         (bce_loss(logits, labels), loop(logits, labels)),
         (bce_loss(logits, soft), loop(logits, soft)),
-        (cls_loss(logits, labels, exponent=adaptive_exponent(1.2, seen)), loop(logits, labels, g=g)),
+        (
+            cls_loss(logits, labels, exponent=adaptive_exponent(1.2, seen)),
+            loop(logits, labels, g=g),
+        ),
         (akd_loss(logits, soft, exponent=adaptive_exponent(1.2, seen)), loop(logits, soft, g=g)),
         (er_loss(logits, labels, exponent=adaptive_exponent(0.7, seen)), loop(logits, labels, b=b)),
     ]
@@ -99,9 +102,7 @@ def test_gradient(batch, detach):
         assert torch.autograd.gradcheck(loss, (logits,))
         return
     # With the weight detached the gradient is that of a constant times the logarithm.
-    value = asymmetric_bce(
-        logits, soft, positive_exponent=2.5, detach_weight=True, reduction="sum"
-    )
+    value = asymmetric_bce(logits, soft, positive_exponent=2.5, detach_weight=True, reduction="sum")
     (gradient,) = torch.autograd.grad(value, logits)
     p = logits.detach().sigmoid()
     expected = -soft * (1 - p) ** 2.5 * (1 - p) + (1 - soft) * p
@@ -134,7 +135,9 @@ def test_unknown_targets_are_ignored_with_exactly_zero_gradient():
     targets = torch.tensor([[1.0, NAN], [NAN, NAN]])
     loss = cls_loss(logits, targets, exponent=2.0)
     loss.backward()
-    assert loss.item() == pytest.approx(loop(logits[:1, :1], targets[:1, :1], g=2.0)[0][0], rel=1e-6)
+    assert loss.item() == pytest.approx(
+        loop(logits[:1, :1], targets[:1, :1], g=2.0)[0][0], rel=1e-6
+    )
     assert logits.grad[0, 0] != 0
     assert logits.grad.flatten()[1:].tolist() == [0.0, 0.0, 0.0]
 

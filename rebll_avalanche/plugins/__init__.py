@@ -1,7 +1,10 @@
 """Avalanche plugins: hooks that wire losses and memory into a strategy's training loop."""
 
 from rebll_avalanche.plugins.akd import AKDPlugin
-from rebll_avalanche.plugins.lwf import SigmoidDistillation, SigmoidLwFPlugin
+from rebll_avalanche.plugins.buffer import PolicyBuffer, SharedBudgetPlugin
+from rebll_avalanche.plugins.der import DERPlusPlusPlugin
+from rebll_avalanche.plugins.lwf import SigmoidDistillation, SigmoidLwFPlugin, SoftmaxLwFPlugin
+from rebll_avalanche.plugins.podnet import PODPlugin
 from rebll_avalanche.plugins.rebll import RebLLPlugin
 from rebll_avalanche.plugins.relabel import OnlineRelabelPlugin
 from rebll_avalanche.plugins.schedule import SchedulePlugin, build_optimizer
@@ -9,11 +12,16 @@ from rebll_avalanche.plugins.teacher import Teacher, share_teacher
 
 __all__ = [
     "AKDPlugin",
+    "DERPlusPlusPlugin",
     "OnlineRelabelPlugin",
+    "PODPlugin",
+    "PolicyBuffer",
     "RebLLPlugin",
     "SchedulePlugin",
+    "SharedBudgetPlugin",
     "SigmoidDistillation",
     "SigmoidLwFPlugin",
+    "SoftmaxLwFPlugin",
     "Teacher",
     "build_optimizer",
     "share_teacher",

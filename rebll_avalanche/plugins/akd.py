@@ -9,7 +9,7 @@ from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
 from rebll_avalanche.labels import check_criterion, seen_columns
-from rebll_avalanche.losses import akd_loss, cls_loss, posterior_from_score
+from rebll_avalanche.losses import akd_loss, cls_loss, posterior_from_score, probability
 from rebll_avalanche.plugins.criterion import (
     check_steerable,
     install_criterion,
@@ -108,7 +108,7 @@ class AKDPlugin(SupervisedPlugin, supports_distributed=True):
         if not self._distils or self.lambda_akd == 1:
             return
         old = slice(0, self._old_classes)
-        target = self.teacher.logits(strategy.mb_x)[:, old].float().sigmoid()
+        target = probability(self.teacher.logits(strategy.mb_x)[:, old])
         if self.teacher_targets == "corrected":
             target = posterior_from_score(target, self._exponent_now)
         loss = akd_loss(

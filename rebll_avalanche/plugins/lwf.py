@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
-from avalanche.training.plugins import SupervisedPlugin
+from avalanche.training.plugins import LwFPlugin, SupervisedPlugin
 from avalanche.training.regularization import RegularizationMethod
 from torch import Tensor, nn
 
@@ -107,3 +108,28 @@ class SigmoidLwFPlugin(SupervisedPlugin, supports_distributed=True):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where :meth:`state_dict` was taken."""
         self.teacher.load_state_dict(state["teacher"])
+
+
+class SoftmaxLwFPlugin(LwFPlugin):
+    """Avalanche's own LwF, made to run on label vectors, to see what its softmax does to them.
+
+    Its bookkeeping asks for one task label and integer classes; the multi-label data sets of this
+    package know their classes, so only the task is made up. The loss is left as it is: a softmax over
+    the old classes, which does not change when all their logits rise or fall together. It therefore
+    keeps the order of old classes within an image, but not whether any of them is present.
+
+    Args:
+        alpha: Weight of the distillation.
+        temperature: Of student and teacher.
+    """
+
+    def __init__(self, *, alpha: float = 1.0, temperature: float = 2.0) -> None:
+        super().__init__(alpha, temperature)
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Copy the model and note the classes, as those of task 0."""
+        dataset = strategy.experience.dataset
+        tasks = SimpleNamespace(
+            targets_task_labels=SimpleNamespace(uniques={0}), task_set={0: dataset}
+        )
+        self.lwf.post_adapt(strategy, SimpleNamespace(dataset=tasks))

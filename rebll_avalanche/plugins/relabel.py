@@ -9,7 +9,7 @@ from avalanche.training.plugins import ReplayPlugin, SupervisedPlugin
 from torch import Tensor, nn
 
 from rebll_avalanche.labels import check_criterion
-from rebll_avalanche.losses import er_loss
+from rebll_avalanche.losses import er_loss, probability
 from rebll_avalanche.memory import Memory, Provenance
 from rebll_avalanche.plugins.criterion import check_steerable, plain_criterion
 from rebll_avalanche.plugins.options import EXPONENTS, check_choice, decay_exponent
@@ -141,8 +141,8 @@ class OnlineRelabelPlugin(SupervisedPlugin):
             self.memory.relabel(
                 rows,
                 columns,
-                lambda images, model=model: (
-                    forward_frozen(model, images.to(strategy.device)).float().sigmoid()
+                lambda images, model=model: probability(
+                    forward_frozen(model, images.to(strategy.device))
                 ),
                 threshold=self.relabel_threshold,
                 provenance=provenance,

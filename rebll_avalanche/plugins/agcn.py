@@ -1,0 +1,114 @@
+"""AGCN: a label graph counted online, and a loss that preserves its old nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from avalanche.training.plugins import SupervisedPlugin
+from torch.nn.functional import mse_loss
+
+from rebll_avalanche.models.agcn import GrowingAGCN
+from rebll_avalanche.plugins.akd import AKDPlugin
+from rebll_avalanche.plugins.options import check_choice
+from rebll_avalanche.plugins.teacher import Teacher, share_teacher
+
+
+def label_graph_head(model: Any) -> GrowingAGCN:
+    """The label-graph head of a model.
+
+    Raises:
+        ValueError: When the model has another head.
+    """
+    head = getattr(model, "head", None)
+    if not isinstance(head, GrowingAGCN):
+        raise ValueError(
+            f"this method learns a label graph, but the model's head is {type(head).__name__}; "
+            "use build_model(..., head='agcn')"
+        )
+    return head
+
+
+class LabelGraphPlugin(SupervisedPlugin):
+    """Feeds the label graph of ``build_model(..., head="agcn")`` with every batch.
+
+    AGCN brings it along; put it beside any other method to run that method on this network, as in
+    ``RebLL(model=build_model(..., head="agcn"), plugins=[LabelGraphPlugin()], ...)``.
+
+    Args:
+        soft_labels: How the previous model's logits become labels of old classes: ``"softmax"``, as in
+            AGCN, shares one label among them; ``"sigmoid"`` lets an image have none or several.
+    """
+
+    def __init__(self, *, soft_labels: str = "softmax") -> None:
+        super().__init__()
+        check_choice("soft_labels", soft_labels, ("softmax", "sigmoid"))
+        self.soft_labels = soft_labels
+        self.teacher = Teacher()
+
+    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+        """Agree on one teacher with the other plugins."""
+        label_graph_head(strategy.model)
+        self.teacher = share_teacher(strategy)
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Call the teacher."""
+        self.teacher.begin_experience(strategy)
+
+    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+        """Count this batch, so that its own forward pass sees the renewed graph."""
+        head, soft = label_graph_head(strategy.model), None
+        if self.teacher.model is not None:
+            logits = self.teacher.logits(strategy.mb_x)[:, : head.old_classes].float()
+            soft = logits.softmax(dim=1) if self.soft_labels == "softmax" else logits.sigmoid()
+        head.observe(strategy.mb_y, soft)
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Copy the model: it teaches the next experience."""
+        self.teacher.end_experience(strategy)
+
+
+class AGCNPlugin(AKDPlugin):
+    r"""Trains with :math:`w L_{bce} + (1 - w) L_{kd} + c\,\mathrm{MSE}(H^{old}, H)`.
+
+    The last term, the relationship-preserving loss, keeps the classifiers that the graph produces for
+    old classes where the previous model's graph had put them. Its weight is large because entries of
+    ``H`` are small.
+
+    Args:
+        classification_weight: ``w``, once there is a teacher.
+        relationship_weight: ``c``.
+        soft_labels: See :class:`LabelGraphPlugin`.
+    """
+
+    def __init__(
+        self,
+        *,
+        classification_weight: float = 0.15,
+        relationship_weight: float = 1000.0,
+        soft_labels: str = "softmax",
+    ) -> None:
+        super().__init__(alpha=0.0, lambda_akd=classification_weight)
+        if relationship_weight < 0:
+            raise ValueError(f"relationship_weight must not be negative, got {relationship_weight}")
+        self.relationship_weight = relationship_weight
+        self.graph = LabelGraphPlugin(soft_labels=soft_labels)
+        self.graph.teacher = self.teacher
+
+    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+        """Check the network and agree on one teacher with the other plugins."""
+        super().before_training(strategy, **kwargs)
+        self.graph.before_training(strategy, **kwargs)
+
+    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+        """Count the labels of the batch."""
+        self.graph.before_forward(strategy, **kwargs)
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Add distillation and the relationship-preserving loss."""
+        super().before_backward(strategy, **kwargs)
+        if not self._distils:
+            return
+        old_nodes = label_graph_head(self.teacher.model).nodes()
+        loss = mse_loss(label_graph_head(strategy.model).nodes()[: len(old_nodes)], old_nodes)
+        self.terms.record("relationship", loss)
+        strategy.loss += self.relationship_weight * loss

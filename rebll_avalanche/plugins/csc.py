@@ -1,0 +1,59 @@
+"""CSC: distillation with a bonus for uncertainty about old classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from rebll_avalanche.plugins.akd import AKDPlugin
+from rebll_avalanche.plugins.options import check_choice
+
+
+def entropy_penalty(logits: Tensor) -> Tensor:
+    r"""The negative entropy :math:`\sum_c p_c \log p_c` of an image, averaged over images.
+
+    As in CSC, only the positive half of the binary entropy counts.
+    """
+    return (logits.sigmoid() * logsigmoid(logits)).sum(dim=1).mean()
+
+
+class CSCPlugin(AKDPlugin, supports_distributed=True):
+    r"""Trains with :math:`w L_{bce} + (1 - w) L_{kd} + \beta \sum_c p_c \log p_c`.
+
+    The last term keeps the network from being sure of everything: confidence on old classes, whose
+    negatives are never shown again, is what makes its false positives. The first experience is plain
+    L_bce. On ``build_model(..., head="gcn")`` this is CSC; it works on any network.
+
+    Args:
+        classification_weight: ``w``, once there is a teacher.
+        entropy_weight: ``beta``.
+        entropy_classes: ``"old"`` as the paper says, or ``"seen"`` as its release does.
+    """
+
+    def __init__(
+        self,
+        *,
+        classification_weight: float = 0.15,
+        entropy_weight: float = 0.04,
+        entropy_classes: str = "old",
+    ) -> None:
+        super().__init__(alpha=0.0, lambda_akd=classification_weight)
+        check_choice("entropy_classes", entropy_classes, ("old", "seen"))
+        if entropy_weight < 0:
+            raise ValueError(f"entropy_weight must not be negative, got {entropy_weight}")
+        self.entropy_weight = entropy_weight
+        self.entropy_classes = entropy_classes
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Add distillation and entropy."""
+        super().before_backward(strategy, **kwargs)
+        if not self._distils:
+            return
+        logits = strategy.mb_output
+        if self.entropy_classes == "old":
+            logits = logits[:, : self._old_classes]
+        loss = entropy_penalty(logits.float())
+        self.terms.record("entropy", loss)
+        strategy.loss += self.entropy_weight * loss

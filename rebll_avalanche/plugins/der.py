@@ -1,0 +1,120 @@
+"""DER++ for labels: stored logits and stored labels are both replayed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+from torch import Tensor
+
+from rebll_avalanche.labels import UNKNOWN, annotated, check_criterion, seen_columns
+from rebll_avalanche.losses import bce_loss
+from rebll_avalanche.memory import Memory
+from rebll_avalanche.plugins.criterion import plain_criterion
+from rebll_avalanche.plugins.teacher import forward_frozen
+from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.sampling import SamplingPolicy
+
+
+def stored_logit_loss(logits: Tensor, stored: Tensor) -> Tensor:
+    """Mean squared difference over the columns that existed when ``stored`` was captured.
+
+    Args:
+        logits: ``[batch, classes]`` of the model now.
+        stored: ``[batch, all classes]``; NaN for columns that the model did not have yet.
+    """
+    stored = seen_columns(logits, stored)
+    known = annotated(stored)
+    difference = torch.where(known, logits - stored, 0.0)
+    return difference.square().sum() / known.sum().clamp(min=1)
+
+
+class DERPlusPlusPlugin(SupervisedPlugin):
+    r"""Dark experience replay with labels, DER++, where the head grows and labels are partial.
+
+    .. math:: L = L_{bce}(C^t) + \alpha \, \lVert z(x') - z' \rVert^2 + \beta \, L_{bce}(x'', y'')
+
+    ``x'`` and ``x''`` are two independent draws from memory. The squared difference is averaged over the
+    columns that existed when ``z'`` was captured, the cross-entropy over the labels that came with
+    ``x''``. Images enter memory when their experience ends, with the logits that the model just
+    trained gives them unaugmented; the original captures them along the way, for online streams.
+
+    Args:
+        mem_size: Number of images kept.
+        batch_size_mem: Images of each draw (fewer if memory holds fewer).
+        alpha: Weight of the stored logits.
+        beta: Weight of the stored labels; 0 is DER.
+        policy: Which images stay in memory.
+    """
+
+    def __init__(
+        self,
+        *,
+        mem_size: int = 40,
+        batch_size_mem: int = 64,
+        alpha: float = 0.5,
+        beta: float = 0.5,
+        policy: str | SamplingPolicy = "reservoir",
+    ) -> None:
+        super().__init__()
+        if alpha < 0 or beta < 0:
+            raise ValueError(f"alpha and beta must not be negative, got {alpha} and {beta}")
+        if batch_size_mem < 1:
+            raise ValueError(f"batch_size_mem must be at least 1, got {batch_size_mem}")
+        self.batch_size_mem = batch_size_mem
+        self.alpha = alpha
+        self.beta = beta
+        self.memory = Memory(mem_size, policy)
+        self.logits = torch.empty(0, 0)
+        self.terms = LossTerms()
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Make sure that the labels can be learned, and find memory's images."""
+        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        self.memory.bind(strategy.experience)
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Replay two batches of memory."""
+        if not len(self.memory):
+            return
+        rows = torch.randperm(len(self.memory))[: self.batch_size_mem]
+        images = self.memory.images(rows, augment=True).to(strategy.device)
+        logit_loss = stored_logit_loss(
+            strategy.model(images), self.logits[rows].to(strategy.device)
+        )
+        images, labels = self.memory.draw(self.batch_size_mem)
+        logits = strategy.model(images.to(strategy.device))
+        label_loss = bce_loss(logits, seen_columns(logits, labels.to(strategy.device)))
+        self.terms.record("logits", logit_loss)
+        self.terms.record("labels", label_loss)
+        strategy.loss += self.alpha * logit_loss + self.beta * label_loss
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Sample the experience into memory and capture the logits of what came in."""
+        if not self.memory.mem_size:
+            return
+        before = len(self.memory)
+        chosen = self.memory.update(strategy.experience)
+        logits = torch.full(self.memory.labels.shape, UNKNOWN)
+        stayed = chosen < before
+        if before:
+            logits[stayed] = self.logits[chosen[stayed]]
+        was_training = strategy.model.training
+        strategy.model.eval()
+        for part in (~stayed).nonzero().flatten().split(strategy.eval_mb_size):
+            if len(part):
+                images = self.memory.images(part, augment=False).to(strategy.device)
+                captured = forward_frozen(strategy.model, images).float().cpu()
+                logits[part, : captured.shape[1]] = captured
+        strategy.model.train(was_training)
+        self.logits = logits
+
+    def state_dict(self) -> dict[str, Any]:
+        """Memory and the logits beside it."""
+        return {"memory": self.memory.state_dict(), "logits": self.logits}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        self.memory.load_state_dict(state["memory"])
+        self.logits = state["logits"].clone()

@@ -1,0 +1,224 @@
+"""KRT: pseudo-labels for old classes, and tokens that stay where they were."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, logsigmoid
+
+from rebll_avalanche.labels import annotated, check_criterion, label_matrix, seen_columns
+from rebll_avalanche.memory import Memory
+from rebll_avalanche.models.cross_attention import GrowingCrossAttention
+from rebll_avalanche.plugins.criterion import (
+    check_steerable,
+    install_criterion,
+    plain_criterion,
+    restore_criterion,
+)
+from rebll_avalanche.plugins.tap import OutputTap
+from rebll_avalanche.plugins.teacher import Teacher, share_teacher
+from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.sampling import SamplingPolicy
+from rebll_avalanche.scenario import class_range
+
+
+def asl_loss(
+    logits: Tensor, targets: Tensor, *, exponent: float = 4.0, margin: float = 0.05
+) -> Tensor:
+    r"""The asymmetric loss that KRT trains with, per label; zero where the target is NaN.
+
+    .. math:: -y \log p - (1 - y)\, p_m^{\gamma} \log(1 - p_m), \quad p_m = \max(p - m, 0)
+
+    Negatives below the margin ``m`` cost nothing. No gradient flows through the weight.
+    """
+    known = annotated(targets)
+    logits = torch.where(known, logits.float(), 0.0)
+    labels = torch.where(known, targets.float(), 0.0)
+    shifted = (logits.sigmoid() - margin).clamp(min=0)
+    negative = shifted.detach().pow(exponent) * torch.log1p(-shifted)
+    return torch.where(known, -labels * logsigmoid(logits) - (1 - labels) * negative, 0.0)
+
+
+def pseudo_label_threshold(probability: Tensor, labels_per_image: float) -> float:
+    """The probability above which images have ``labels_per_image`` labels on average.
+
+    It is the k-th largest probability, with k the number of labels wanted in all, so there is nothing
+    to search for step by step.
+
+    >>> pseudo_label_threshold(torch.tensor([[0.9, 0.2], [0.6, 0.4]]), labels_per_image=1.0)
+    0.4000000059604645
+    """
+    wanted = round(labels_per_image * len(probability))
+    if wanted >= probability.numel():
+        return 0.0
+    ranked = probability.flatten().sort(descending=True).values
+    return float(ranked[wanted])
+
+
+class KRTPlugin(SupervisedPlugin):
+    r"""Trains with :math:`L_{asl} + \lambda \sqrt{n / n_t}\, (1 - \cos(e^{old}, e))`.
+
+    L_asl covers all seen classes: those of this experience with their labels, and those of earlier ones
+    with pseudo-labels, 1 if the previous model's probability is above a threshold and 0 if not. The
+    threshold is set when an experience begins, so that images get as many labels as the share of
+    classes already seen leads one to expect. The second term holds the embeddings of old experiences
+    in place; ``n`` counts the seen classes and ``n_t`` those of this experience.
+
+    Memory images keep the labels they came with. What is unknown about old classes gets pseudo-labels
+    like everything else; nobody labels stored images for later classes.
+
+    Args:
+        lambda_token: ``lambda``; it stands beside an L_asl summed over batch and classes.
+        labels_per_image: Labels of an image over all classes of the benchmark, on average: 1.4 for
+            VOC, 2.9 for COCO.
+        exponent: Of the asymmetric loss.
+        margin: Of the asymmetric loss.
+        mem_size: Number of images kept for replay.
+        batch_size_mem: Memory images per step (fewer if memory holds fewer).
+        policy: Which images stay in memory.
+    """
+
+    def __init__(
+        self,
+        *,
+        lambda_token: float = 80.0,
+        labels_per_image: float = 1.4,
+        exponent: float = 4.0,
+        margin: float = 0.05,
+        mem_size: int = 0,
+        batch_size_mem: int = 64,
+        policy: str | SamplingPolicy = "reservoir",
+    ) -> None:
+        super().__init__()
+        if lambda_token < 0:
+            raise ValueError(f"lambda_token must not be negative, got {lambda_token}")
+        if labels_per_image <= 0:
+            raise ValueError(f"labels_per_image must be positive, got {labels_per_image}")
+        self.lambda_token = lambda_token
+        self.labels_per_image = labels_per_image
+        self.exponent = exponent
+        self.margin = margin
+        self.batch_size_mem = batch_size_mem
+        self.memory = Memory(mem_size, policy)
+        self.teacher = Teacher()
+        self.terms = LossTerms()
+        self.threshold = 0.5
+        self._tap = OutputTap()
+        self._embeddings: Tensor | None = None
+        self._lo = self._hi = 0
+
+    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+        """Check the network and agree on one teacher with the other plugins."""
+        check_steerable(strategy, self)
+        _attention_head(strategy.model)
+        self.teacher = share_teacher(strategy)
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Call the teacher, set the threshold for its pseudo-labels, install the asymmetric loss."""
+        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        self.teacher.begin_experience(strategy)
+        self.memory.bind(strategy.experience)
+        self._lo, self._hi = class_range(strategy.experience)
+        if self.teacher.model is not None and self._lo:
+            self.threshold = self._find_threshold(strategy)
+        install_criterion(strategy, self._base_loss)
+
+    def _find_threshold(self, strategy: Any) -> float:
+        found = []
+        for batch in strategy.dataloader:
+            logits = self.teacher.logits(batch[0].to(strategy.device))
+            found.append(logits[:, : self._lo].float().sigmoid().cpu())
+        share = self._lo / label_matrix(strategy.experience.dataset).shape[1]
+        return pseudo_label_threshold(torch.cat(found), self.labels_per_image * share)
+
+    def _base_loss(self, logits: Tensor, targets: Tensor, reduction: str) -> Tensor:
+        loss = self._asl(logits, seen_columns(logits, targets))
+        return loss if reduction == "none" else loss.sum()
+
+    def _asl(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return asl_loss(logits, targets, exponent=self.exponent, margin=self.margin)
+
+    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+        """Listen to the head's embeddings."""
+        self._tap.open(_attention_head(strategy.model).attention)
+
+    def after_forward(self, strategy: Any, **kwargs: Any) -> None:
+        """Note the embeddings of this batch."""
+        self._embeddings = self._tap.close()
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Add the pseudo-labelled columns, the token distillation and replay."""
+        embeddings, self._embeddings = self._embeddings, None
+        if self.teacher.model is None or not self._lo or embeddings is None:
+            return
+        self._add_old_terms(strategy, strategy.mb_x, strategy.mb_y, strategy.mb_output, embeddings)
+        if len(self.memory):
+            images, targets = self.memory.draw(self.batch_size_mem)
+            images, targets = images.to(strategy.device), targets.to(strategy.device)
+            head = _attention_head(strategy.model)
+            embeddings = head.embed(strategy.model.features(images))
+            logits = head.classify(embeddings)
+            loss = self._asl(logits, targets[:, : self._hi]).sum()
+            self.terms.record("replay", loss)
+            strategy.loss += loss
+            self._add_old_terms(strategy, images, targets, logits, embeddings)
+
+    def _add_old_terms(
+        self, strategy: Any, images: Tensor, targets: Tensor, logits: Tensor, embeddings: Tensor
+    ) -> None:
+        teacher_logits, teacher_embeddings = self._teach(images)
+        old = slice(0, self._lo)
+        pseudo = (teacher_logits[:, old].float().sigmoid() > self.threshold).float()
+        unknown = ~annotated(targets[:, old])
+        pseudo = self._asl(logits[:, old], torch.where(unknown, pseudo, torch.nan)).sum()
+        self.terms.record("pseudo", pseudo)
+        kept = embeddings[:, : teacher_embeddings.shape[1]].flatten(1)
+        moved = (1 - cosine_similarity(kept, teacher_embeddings.flatten(1))).mean()
+        self.terms.record("token", moved)
+        weight = self.lambda_token * math.sqrt(self._hi / (self._hi - self._lo))
+        strategy.loss += pseudo + weight * moved
+
+    def _teach(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """The teacher's logits and embeddings in one pass."""
+        model: Any = self.teacher.model
+        with torch.no_grad():
+            embeddings = model.head.embed(model.features(images))
+            return model.head.classify(embeddings), embeddings
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Remember images, and copy the model: it teaches the next experience."""
+        if self.memory.mem_size:
+            self.memory.update(strategy.experience)
+        self.teacher.end_experience(strategy)
+
+    def after_training(self, strategy: Any, **kwargs: Any) -> None:
+        """Give the strategy its own criterion back."""
+        restore_criterion(strategy)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Teacher, memory and threshold."""
+        return {
+            "teacher": self.teacher.state_dict(),
+            "memory": self.memory.state_dict(),
+            "threshold": self.threshold,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        self.teacher.load_state_dict(state["teacher"])
+        self.memory.load_state_dict(state["memory"])
+        self.threshold = state["threshold"]
+
+
+def _attention_head(model: Any) -> GrowingCrossAttention:
+    head = getattr(model, "head", None)
+    if not isinstance(head, GrowingCrossAttention):
+        raise ValueError(
+            f"KRT distils tokens, but the model's head is {type(head).__name__}; "
+            "use build_model(..., head='cross_attention')"
+        )
+    return head

@@ -1,0 +1,81 @@
+"""L2P: prompts are learned with the labels, their keys with the images that pick them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+from torch import Tensor
+
+from rebll_avalanche.labels import check_criterion
+from rebll_avalanche.models.prompts import PromptedViT, PromptPool
+from rebll_avalanche.plugins.criterion import plain_criterion
+from rebll_avalanche.plugins.tap import OutputTap
+from rebll_avalanche.plugins.terms import LossTerms
+
+
+def prompt_pool(strategy: Any) -> PromptPool:
+    """The prompt pool of a strategy's model.
+
+    Raises:
+        ValueError: When the model has none.
+    """
+    backbone = getattr(strategy.model, "backbone", None)
+    if not isinstance(backbone, PromptedViT):
+        raise ValueError(
+            f"this method learns prompts, but the model's backbone is {type(backbone).__name__}; "
+            "use build_model('vit_base_patch16_224', head='l2p')"
+        )
+    return backbone.pool
+
+
+class L2PPlugin(SupervisedPlugin, supports_distributed=True):
+    r"""Adds :math:`-\lambda \sum_k \cos(key_k, query)` over the prompts that an image picked.
+
+    The base loss is the strategy's own: a criterion that ignores unknown labels, such as
+    ``PartialLabelBCE``, is the binary cross-entropy on the experience's columns.
+
+    Args:
+        pull_weight: ``lambda``: how strongly keys are pulled to the images that pick them.
+        grad_clip: Largest norm of the gradient; 0 leaves it alone.
+    """
+
+    def __init__(self, *, pull_weight: float = 0.5, grad_clip: float = 1.0) -> None:
+        super().__init__()
+        if pull_weight < 0 or grad_clip < 0:
+            raise ValueError(
+                f"pull_weight and grad_clip must not be negative, got {pull_weight} and {grad_clip}"
+            )
+        self.pull_weight = pull_weight
+        self.grad_clip = grad_clip
+        self.terms = LossTerms()
+        self._tap = OutputTap()
+        self._cosine: Tensor | None = None
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Make sure that the network has prompts and that the labels can be learned."""
+        prompt_pool(strategy)
+        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+
+    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+        """Listen to the pool."""
+        self._tap.open(prompt_pool(strategy))
+
+    def after_forward(self, strategy: Any, **kwargs: Any) -> None:
+        """Note how close the picked keys were."""
+        _, self._cosine = self._tap.close()
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Pull the picked keys towards the images."""
+        if self._cosine is None:
+            return
+        loss = -self._cosine.sum(dim=1).mean()
+        self._cosine = None
+        self.terms.record("pull", loss)
+        strategy.loss += self.pull_weight * loss
+
+    def before_update(self, strategy: Any, **kwargs: Any) -> None:
+        """Clip the gradient."""
+        if self.grad_clip:
+            torch.nn.utils.clip_grad_norm_(strategy.model.parameters(), self.grad_clip)

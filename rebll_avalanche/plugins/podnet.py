@@ -1,0 +1,128 @@
+"""PODNet's distillation of pooled feature maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, normalize
+
+from rebll_avalanche.labels import check_criterion
+from rebll_avalanche.models.stages import FeatureTap, tapped
+from rebll_avalanche.plugins.criterion import plain_criterion
+from rebll_avalanche.plugins.teacher import Teacher, share_teacher
+from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.scenario import class_range
+
+
+def spatial_loss(maps: Sequence[Tensor], teacher_maps: Sequence[Tensor]) -> Tensor:
+    """POD-spatial: distance of squared feature maps pooled along their width and their height.
+
+    Each map is squared, summed over its width and over its height; both sums, side by side, are
+    scaled to length 1 per image. The loss is the Euclidean distance between student and teacher, mean
+    over images and maps.
+
+    Args:
+        maps: ``[batch, channels, h, w]`` each, of the student.
+        teacher_maps: The same of the teacher.
+    """
+
+    def pooled(feature_map: Tensor) -> Tensor:
+        energy = feature_map.square()
+        both = torch.cat([energy.sum(dim=3).flatten(1), energy.sum(dim=2).flatten(1)], dim=1)
+        return normalize(both, dim=1)
+
+    distances = [
+        torch.linalg.vector_norm(pooled(mine) - pooled(other), dim=1).mean()
+        for mine, other in zip(maps, teacher_maps, strict=True)
+    ]
+    return torch.stack(distances).mean()
+
+
+def flat_loss(embedding: Tensor, teacher_embedding: Tensor) -> Tensor:
+    """POD-flat: one minus the cosine between the pooled embeddings, mean over images."""
+    return (1 - cosine_similarity(embedding, teacher_embedding, dim=1)).mean()
+
+
+class PODPlugin(SupervisedPlugin):
+    r"""Keeps the features of the previous model, coarsely, inside the network and at its end.
+
+    .. math:: L = L_{bce} + \sqrt{|C^{1:t}| / |C^t|}
+        \left( \lambda_{spatial} L_{spatial} + \lambda_{flat} L_{flat} \right)
+
+    The distillation covers every image of the batch, replayed ones included. Defaults are PODNet's for
+    CIFAR-100. PODNet's own classifier (several cosine proxies per class, a margin over a softmax) has no
+    meaning for labels that do not exclude each other: the head is the common one. A network without
+    intermediate feature maps gets the flat part only.
+
+    Args:
+        spatial_weight: Of :func:`spatial_loss`.
+        flat_weight: Of :func:`flat_loss`.
+    """
+
+    def __init__(self, *, spatial_weight: float = 3.0, flat_weight: float = 1.0) -> None:
+        super().__init__()
+        if spatial_weight < 0 or flat_weight < 0:
+            raise ValueError(
+                f"weights must not be negative, got {spatial_weight} and {flat_weight}"
+            )
+        self.spatial_weight = spatial_weight
+        self.flat_weight = flat_weight
+        self.teacher = Teacher()
+        self.terms = LossTerms()
+        self._tap = FeatureTap()
+        self._scale = 0.0
+
+    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+        """Agree on one teacher with the other plugins."""
+        self.teacher = share_teacher(strategy)
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Weigh the distillation by how much there is to keep."""
+        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        self.teacher.begin_experience(strategy)
+        old, seen = class_range(strategy.experience)
+        self._scale = math.sqrt(seen / (seen - old)) if old else 0.0
+
+    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+        """Catch the student's feature maps in the forward pass that is made anyway."""
+        if self.teacher.model is not None and self._scale:
+            self._tap.open(strategy.model)
+
+    def after_forward(self, strategy: Any, **kwargs: Any) -> None:
+        """Let go of the model again."""
+        self._tap.close()
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Add the distillation."""
+        if self.teacher.model is None or not self._scale:
+            return
+        with torch.no_grad(), tapped(self.teacher.model) as teacher:
+            self.teacher.model(strategy.mb_x)
+        assert self._tap.embedding is not None
+        assert teacher.embedding is not None
+        flat = flat_loss(self._tap.embedding, teacher.embedding)
+        loss = self.flat_weight * flat
+        self.terms.record("flat", flat)
+        if teacher.maps:
+            spatial = spatial_loss(self._tap.maps, teacher.maps)
+            loss = loss + self.spatial_weight * spatial
+            self.terms.record("spatial", spatial)
+        strategy.loss += self._scale * loss
+        self._tap = FeatureTap()  # free the feature maps before the optimizer steps
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Copy the model: it teaches the next experience."""
+        self.teacher.end_experience(strategy)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The teacher."""
+        return {"teacher": self.teacher.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        self.teacher.load_state_dict(state["teacher"])

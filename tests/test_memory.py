@@ -1,0 +1,216 @@
+"""Memory: the reservoir is fair, known labels are sacred, references survive a restart."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from rebll_avalanche.memory import Memory, Provenance
+
+NAN = float("nan")
+
+
+class Vectors:
+    """As much of an Avalanche data set as memory needs; augmentation adds 100."""
+
+    def __init__(self, inputs, targets, offset=0.0):
+        self.inputs, self.targets, self.offset = inputs, targets, offset
+
+    def train(self):
+        return Vectors(self.inputs, self.targets, offset=100.0)
+
+    def eval(self):
+        return Vectors(self.inputs, self.targets)
+
+    def __getitem__(self, index):
+        return self.inputs[index] + self.offset, self.targets[index]
+
+
+def stream(sizes, classes=4, samples=10):
+    """Experiences whose images are their own numbers: 1000 * experience + index."""
+    experiences, lo = [], 0
+    for number, size in enumerate(sizes):
+        targets = torch.full((samples, classes), NAN)
+        targets[:, lo : lo + size] = (torch.arange(samples * size).view(samples, size) % 2).float()
+        inputs = (1000.0 * number + torch.arange(samples).float()).view(samples, 1)
+        experiences.append(
+            SimpleNamespace(
+                dataset=Vectors(inputs, targets),
+                current_experience=number,
+                full_targets=targets.nan_to_num(nan=1.0),
+            )
+        )
+        lo += size
+    for experience in experiences:
+        experience.origin_stream = experiences
+    return experiences
+
+
+def test_reservoir_is_fair():
+    """Over many runs every image of three experiences is kept equally often."""
+    torch.manual_seed(0)
+    counts = torch.zeros(60)
+    experiences = stream([1, 1, 1], samples=20)
+    for _ in range(3000):
+        memory = Memory(6)
+        for experience in experiences:
+            memory.update(experience)
+        assert len(memory) == 6
+        counts[20 * memory.experience + memory.index] += 1
+    # A kept image excludes others, so counts vary a little less than a multinomial's: the test is
+    # on the safe side of rejecting too rarely, and a biased sampler still fails it by far.
+    assert chisquare(counts.numpy()).pvalue > 1e-3
+    share = counts.view(3, 20).sum(dim=1) / counts.sum()
+    assert (share - 1 / 3).abs().max() < 0.02
+
+
+def test_no_more_than_mem_size_and_all_while_there_is_room():
+    memory = Memory(25)
+    first, second, third = stream([1, 1, 1])
+    memory.update(first)
+    assert len(memory) == 10
+    memory.update(second)
+    assert len(memory) == 20
+    memory.update(third)
+    assert len(memory) == 25
+
+
+def test_images_come_with_the_right_transforms():
+    memory = Memory(20)
+    for experience in stream([1, 1]):
+        memory.update(experience)
+    rows = torch.tensor([0, 13])
+    assert memory.images(rows, augment=False).flatten().tolist() == [0.0, 1003.0]
+    assert memory.images(rows, augment=True).flatten().tolist() == [100.0, 1103.0]
+    images, labels = memory.draw(64)
+    assert len(images) == 20
+    assert len(set(images.flatten().tolist())) == 20
+    assert labels.shape == (20, 4)
+
+
+def test_relabelling_is_strictly_above_the_threshold():
+    memory = Memory(10)
+    memory.update(stream([1])[0])
+    scores = torch.tensor([0.4999, 0.5, 0.5001]).repeat(4)[:10]
+
+    def predict(images):
+        return scores[images.flatten().long()].view(-1, 1).repeat(1, 4)
+
+    memory.relabel(
+        torch.arange(10),
+        slice(1, 2),
+        predict,
+        threshold=0.5,
+        provenance=Provenance.CURRENT_MODEL,
+        batch_size=3,
+    )
+    assert memory.labels[:, 1].tolist() == [0, 0, 1] * 3 + [0]
+    assert torch.isnan(memory.labels[:, 2:]).all()
+
+
+def test_only_images_with_gaps_are_looked_at():
+    memory = Memory(10)
+    memory.update(stream([2])[0])
+    asked = []
+
+    def predict(images):
+        asked.extend(images.flatten().tolist())
+        return torch.ones(len(images), 4)
+
+    fill = {"threshold": 0.5, "provenance": Provenance.PREVIOUS_MODEL}
+    memory.relabel(torch.arange(10), slice(0, 2), predict, **fill)
+    assert asked == []
+    memory.relabel(torch.tensor([2, 5]), slice(0, 3), predict, **fill)
+    assert asked == [2.0, 5.0]
+    memory.relabel(torch.tensor([2, 5]), slice(0, 3), predict, **fill)
+    assert asked == [2.0, 5.0]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 3), min_size=1, max_size=5),
+    mem_size=st.integers(0, 12),
+    seed=st.integers(0, 1000),
+)
+def test_properties(sizes, mem_size, seed):
+    """Whatever the stream: bounded, complete on seen classes, ground truth untouched."""
+    torch.manual_seed(seed)
+    classes = sum(sizes)
+    memory = Memory(mem_size)
+    hi = 0
+    experiences = stream(sizes, classes=classes)
+    for size, experience in zip(sizes, experiences, strict=True):
+        lo, hi = hi, hi + size
+        memory.update(experience)
+        mine, others = memory.rows_of(experience.current_experience)
+        for rows, columns in ((mine, slice(0, lo)), (others, slice(lo, hi))):
+            memory.relabel(
+                rows,
+                columns,
+                lambda images: torch.rand(len(images), classes),
+                threshold=0.5,
+                provenance=Provenance.CURRENT_MODEL,
+            )
+        assert len(memory) <= mem_size
+        assert not torch.isnan(memory.labels[:, :hi]).any()
+        assert torch.isnan(memory.labels[:, hi:]).all()
+        for row, (number, index) in enumerate(
+            zip(memory.experience.tolist(), memory.index.tolist(), strict=True)
+        ):
+            given_labels = experiences[number].dataset.targets[index]
+            known = ~torch.isnan(given_labels)
+            assert torch.equal(memory.labels[row][known], given_labels[known])
+            assert ((memory.provenance[row] == Provenance.GROUND_TRUTH) == known).all()
+
+
+def test_scores_against_hidden_truth():
+    memory = Memory(4)
+    experience = stream([1], samples=4)[0]
+    experience.full_targets[:, 1] = torch.tensor([1.0, 1, 0, 0])
+    memory.update(experience)
+    assert memory.relabelling_score() == {}
+    said = torch.tensor([0.9, 0.1, 0.9, 0.1]).view(-1, 1).repeat(1, 4)
+    memory.relabel(
+        torch.arange(4),
+        slice(1, 2),
+        lambda images: said[images.flatten().long()],
+        threshold=0.5,
+        provenance=Provenance.CURRENT_MODEL,
+    )
+    expected = {"accuracy": 0.5, "precision": 0.5, "recall": 0.5, "count": 4.0}
+    assert memory.relabelling_score() == expected
+    shares = memory.provenance_shares()
+    assert shares == {
+        "unknown": 0.5,
+        "ground_truth": 0.25,
+        "previous_model": 0.0,
+        "current_model": 0.25,
+    }
+
+
+def test_state_survives_a_restart():
+    torch.manual_seed(0)
+    first, second, third = stream([1, 1, 1])
+    memory = Memory(7)
+    memory.update(first)
+    memory.update(second)
+    again = Memory(7)
+    again.load_state_dict(memory.state_dict())
+    again.bind(third)
+    rows = torch.arange(7)
+    assert torch.equal(again.images(rows, augment=False), memory.images(rows, augment=False))
+    for one in (memory, again):
+        torch.manual_seed(1)
+        one.update(third)
+    assert torch.equal(memory.index, again.index)
+    torch.testing.assert_close(memory.labels, again.labels, equal_nan=True)
+
+
+def test_negative_size():
+    with pytest.raises(ValueError, match="-3"):
+        Memory(-3)
