@@ -1,0 +1,295 @@
+"""Multi-label metrics for Avalanche's evaluator."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from avalanche.evaluation import PluginMetric
+from avalanche.evaluation.metric_results import MetricValue
+from avalanche.evaluation.metrics import loss_metrics
+from avalanche.logging import BaseLogger
+from avalanche.training.plugins import EvaluationPlugin
+from torch import Tensor
+
+from rebll_avalanche.labels import UNKNOWN, check_criterion
+from rebll_avalanche.metrics.functional import MultiLabelScores, Ties, multilabel_scores
+from rebll_avalanche.metrics.history import StepHistory
+from rebll_avalanche.metrics.keys import metric_key
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """One evaluation, whole: what the model said, what was true, and what that is worth.
+
+    Attributes:
+        stream: The name of the stream, such as ``test``.
+        experiences: The numbers of the experiences evaluated, in order.
+        scores: Probabilities, float32 ``[samples, classes]`` on the CPU.
+        truth: The same shape; 1 present, 0 absent, NaN not annotated.
+        metrics: All metrics, also per class.
+    """
+
+    stream: str
+    experiences: tuple[int, ...]
+    scores: Tensor
+    truth: Tensor
+    metrics: MultiLabelScores
+
+
+class MultiLabelMetrics(PluginMetric):
+    """Every multi-label metric of an evaluation, from scores that are gathered once.
+
+    Emits mAP, CP, CR, CF1, OP, OR, OF1 and FPR, average mAP and forgetting over the steps trained so
+    far (see :class:`~rebll_avalanche.metrics.history.StepHistory` for what counts), and before an
+    experience is learnt refuses a criterion that would turn unknown labels into NaN weights.
+
+    Attributes:
+        last: The last :class:`Evaluation`, or None.
+        history: What each step has reached; part of :meth:`state_dict`.
+    """
+
+    def __init__(
+        self,
+        *,
+        thresholds: Sequence[float] = (0.8, 0.5),
+        per_class: bool = False,
+        experience: bool = False,
+        class_names: Sequence[str] | None = None,
+        ties: Ties = "sklearn",
+    ) -> None:
+        super().__init__()
+        for threshold in thresholds:
+            if not 0 <= threshold <= 1:
+                raise ValueError(f"thresholds are probabilities between 0 and 1, got {threshold}")
+        self.thresholds = tuple(thresholds)
+        self.per_class = per_class
+        self.experience = experience
+        self.class_names = class_names
+        self.ties: Ties = ties
+        self.last: Evaluation | None = None
+        self.history = StepHistory()
+        self._labels_unchecked = False
+        self._batches: list[tuple[Tensor, Tensor]] = []
+        self._parts: list[tuple[int, Tensor, Tensor]] = []
+        self._warned: set[tuple[str, tuple[int, ...]]] = set()
+
+    def __str__(self) -> str:
+        return "MultiLabelMetrics"
+
+    def reset(self) -> None:
+        """Forget the batches gathered so far; the history of steps stays."""
+        self._batches, self._parts = [], []
+
+    def result(self) -> dict[str, float]:
+        """The metrics of the last evaluation by plain name; empty before the first."""
+        if self.last is None:
+            return {}
+        return self._values(self.last.metrics) | self.history.values(self.last.stream)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What average mAP and forgetting need to go on in a resumed run."""
+        return self.history.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state_dict` returned."""
+        self.history.load_state_dict(state)
+
+    def before_training(self, strategy: Any) -> None:
+        """From here until the experience is learnt, evaluations are not those of a finished step."""
+        self.history.training_goes_on()
+
+    def before_training_exp(self, strategy: Any) -> None:
+        """Refuse a loss that does not know unknown labels, before the first update."""
+        self.history.training_goes_on()
+        dataset = strategy.experience.dataset
+        self._labels_unchecked = getattr(dataset, "targets", None) is None
+        if not self._labels_unchecked:
+            check_criterion(strategy._criterion, dataset)
+
+    def before_training_iteration(self, strategy: Any) -> None:
+        """Look at the first batch of a data set that does not show its labels otherwise."""
+        self.history.training_goes_on()
+        if self._labels_unchecked:
+            check_criterion(strategy._criterion, SimpleNamespace(targets=strategy.mb_y))
+            self._labels_unchecked = False
+
+    def after_training_exp(self, strategy: Any) -> list[MetricValue]:
+        """A step is complete."""
+        emitted = []
+        for stream in self.history.training_ended(strategy.experience.current_experience):
+            emitted += self._emit(self.history.values(stream), strategy, stream)
+        return emitted
+
+    def before_eval(self, strategy: Any) -> None:
+        """Start afresh."""
+        self.reset()
+
+    def after_eval_iteration(self, strategy: Any) -> None:
+        """Keep the batch where it is: nothing here waits for the device."""
+        logits, targets = strategy.mb_output, strategy.mb_y
+        if logits.ndim != 2 or targets.ndim != 2:
+            raise ValueError(
+                "multi-label metrics need logits and targets of [batch, classes], "
+                f"got {tuple(logits.shape)} and {tuple(targets.shape)}"
+            )
+        # A head that has not grown to all classes yet is judged on the columns it has.
+        width = min(logits.shape[1], targets.shape[1])
+        scores = torch.sigmoid(logits.detach()[:, :width].float())
+        self._batches.append((scores, targets.detach()[:, :width].float()))
+
+    def after_eval_exp(self, strategy: Any) -> list[MetricValue]:
+        """Close an experience and, if asked for, score it on its own."""
+        if not self._batches:
+            return []
+        scores, truth = (torch.cat(batches).cpu() for batches in zip(*self._batches, strict=True))
+        self._batches = []
+        number = strategy.experience.current_experience
+        self._parts.append((number, scores, truth))
+        if not self.experience:
+            return []
+        values = self._values(multilabel_scores(scores, truth, self.thresholds, ties=self.ties))
+        return self._emit(values, strategy, strategy.experience.origin_stream.name, number)
+
+    def after_eval(self, strategy: Any) -> list[MetricValue]:
+        """Score all experiences of this evaluation together."""
+        if not self._parts:
+            return []
+        numbers, scores, truth = zip(*self._parts, strict=True)
+        self._parts = []
+        width = max(part.shape[1] for part in scores)
+        all_scores = torch.cat([_widen(part, width, 0.0) for part in scores])
+        all_truth = torch.cat([_widen(part, width, UNKNOWN) for part in truth])
+        metrics = multilabel_scores(all_scores, all_truth, self.thresholds, ties=self.ties)
+
+        origin = strategy.experience.origin_stream
+        self.last = Evaluation(origin.name, numbers, all_scores, all_truth, metrics)
+        self._name_classes_without_positives(self.last)
+        only_one = isinstance(origin, Sized) and len(origin) == 1
+        values = self._values(metrics)
+        if self.history.add(origin.name, None if only_one else numbers, metrics.average_precision):
+            values |= self.history.values(origin.name)
+        return self._emit(values, strategy, origin.name)
+
+    def _values(self, metrics: MultiLabelScores) -> dict[str, float]:
+        values = metrics.as_dict()
+        if self.per_class:
+            for column, value in enumerate(metrics.average_precision.tolist()):
+                if value == value:
+                    values[f"AP_{self._class_name(column)}"] = value
+        return values
+
+    def _emit(
+        self, values: dict[str, float], strategy: Any, stream: str, experience: int | None = None
+    ) -> list[MetricValue]:
+        position = strategy.clock.train_iterations
+        return [
+            MetricValue(self, metric_key(name, stream, experience), value, position)
+            for name, value in values.items()
+        ]
+
+    def _class_name(self, column: int) -> str:
+        return f"{column:03}" if self.class_names is None else self.class_names[column]
+
+    def _name_classes_without_positives(self, evaluation: Evaluation) -> None:
+        case = evaluation.stream, evaluation.metrics.without_positives
+        if case[1] and case not in self._warned:
+            self._warned.add(case)
+            _LOGGER.warning(
+                "The %s stream has no positive sample of class %s: no AP, left out of mAP",
+                case[0],
+                ", ".join(self._class_name(column) for column in case[1]),
+            )
+
+
+def multilabel_metrics(
+    *,
+    thresholds: Sequence[float] = (0.8, 0.5),
+    per_class: bool = False,
+    experience: bool = False,
+    class_names: Sequence[str] | None = None,
+    ties: Ties = "sklearn",
+) -> list[PluginMetric]:
+    """The metrics of the multi-label field for an Avalanche ``EvaluationPlugin``.
+
+    Keys look like ``mAP_Stream/eval_phase/test_stream`` and ``CF1@0.8_Stream/eval_phase/test_stream``;
+    :func:`read_metrics` reads them back by plain name. Values are fractions.
+
+    Args:
+        thresholds: Probabilities above which a class counts as predicted; the literature uses 0.8.
+        per_class: Also emit the AP of each class that has positives.
+        experience: Also score each experience of an evaluation on its own.
+        class_names: In order of learning, for the keys of ``per_class``; else columns are numbered.
+        ties: See :func:`~rebll_avalanche.metrics.functional.average_precision`.
+    """
+    metric = MultiLabelMetrics(
+        thresholds=thresholds,
+        per_class=per_class,
+        experience=experience,
+        class_names=class_names,
+        ties=ties,
+    )
+    return [metric]
+
+
+def multilabel_evaluator(
+    *metrics: PluginMetric | Sequence[PluginMetric],
+    thresholds: Sequence[float] = (0.8, 0.5),
+    per_class: bool = False,
+    experience: bool = False,
+    class_names: Sequence[str] | None = None,
+    ties: Ties = "sklearn",
+    loss: bool = True,
+    loggers: BaseLogger | Sequence[BaseLogger] | Callable[[], Sequence[BaseLogger]] = (),
+) -> EvaluationPlugin:
+    """A ready evaluator: multi-label metrics and the loss, quiet unless loggers are given.
+
+    Args:
+        *metrics: Further metrics of Avalanche's, such as ``timing_metrics(epoch=True)``.
+        thresholds: See :func:`multilabel_metrics`, as for ``per_class``, ``experience``,
+            ``class_names`` and ``ties``.
+        loss: Also the loss, per training epoch and per evaluation.
+        loggers: As for ``EvaluationPlugin``.
+    """
+    own = multilabel_metrics(
+        thresholds=thresholds,
+        per_class=per_class,
+        experience=experience,
+        class_names=class_names,
+        ties=ties,
+    )
+    losses = loss_metrics(epoch=True, experience=True, stream=True) if loss else []
+    with warnings.catch_warnings():
+        # Results come back from strategy.eval; nobody has to log them.
+        warnings.filterwarnings("ignore", message="No loggers specified")
+        return EvaluationPlugin(own, losses, *metrics, loggers=loggers)
+
+
+def multilabel_metric(evaluator: EvaluationPlugin) -> MultiLabelMetrics:
+    """The one metric object of this package in an evaluator, whose state a checkpoint keeps."""
+    for metric in evaluator.metrics:
+        if isinstance(metric, MultiLabelMetrics):
+            return metric
+    raise ValueError(
+        "the evaluator has no multi-label metrics; make it with multilabel_evaluator() or "
+        "EvaluationPlugin(multilabel_metrics(), ...)"
+    )
+
+
+def last_evaluation(evaluator: EvaluationPlugin) -> Evaluation:
+    """Scores, truth and per-class metrics of the last ``strategy.eval``."""
+    evaluation = multilabel_metric(evaluator).last
+    if evaluation is None:
+        raise ValueError("nothing has been evaluated yet; call strategy.eval(...) first")
+    return evaluation
+
+
+def _widen(part: Tensor, width: int, fill: float) -> Tensor:
+    return torch.nn.functional.pad(part, (0, width - part.shape[1]), value=fill)
