@@ -63,8 +63,12 @@ class Memory:
         if truth is not None:
             self._truth[number] = truth
 
-    def update(self, experience: Any) -> None:
-        """Let the policy choose among what is kept and the images of ``experience``."""
+    def update(self, experience: Any) -> Tensor:
+        """Let the policy choose among what is kept and the images of ``experience``.
+
+        Returns:
+            For each image now in memory, its row among those that were there and those that came.
+        """
         self._remember(experience)
         arriving = label_matrix(experience.dataset)
         if len(self) == 0:
@@ -80,6 +84,7 @@ class Memory:
         remaining = set(self.experience.tolist())
         self._views = {k: v for k, v in self._views.items() if k in remaining}
         self._truth = {k: v for k, v in self._truth.items() if k in remaining}
+        return chosen
 
     def images(self, rows: Tensor, *, augment: bool) -> Tensor:
         """Read images, with training or with evaluation transforms."""

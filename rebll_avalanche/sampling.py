@@ -67,7 +67,140 @@ class Reservoir:
         self.keys = state["keys"].clone()
 
 
-POLICIES: dict[str, type[Any]] = {"reservoir": Reservoir}
+class PartitioningReservoir:
+    r"""PRS: a reservoir partitioned by class, for streams where some classes are rare.
+
+    With ``n_i`` images of class i in the stream so far, ``M_i`` in a memory of ``m`` images, and target
+    shares :math:`p_i = n_i^q / \sum_j n_j^q`, an image with labels Y meets a full memory like this:
+
+    * it comes in with probability :math:`\sum_{i \in Y} w_i \min(1, m p_i / n_i)`, where ``w`` is the
+      softmax of :math:`-n_i` over its labels: the rarest one decides;
+    * :math:`\delta_i = M_i - p_i \sum_j M_j` says how far each class is above its share; a class is
+      drawn from the softmax of these among the classes in memory;
+    * of that class's images, those lacking most of the classes with :math:`\delta \le 0` may go; of
+      these, the one whose removal leaves the smallest :math:`\sum_i |\delta_i|` goes.
+
+    Args:
+        q: Power of the shares: 0 gives every class the same, 1 the stream's own frequencies; the
+            default is the authors' for MS-COCO.
+    """
+
+    def __init__(self, q: float = -0.03) -> None:
+        self.q = q
+        self.counts = torch.zeros(0)
+
+    def select(self, kept: Tensor, arriving: Tensor, capacity: int) -> Tensor:
+        """Let the images in one by one."""
+        positive = torch.cat([kept, arriving]).eq(1).float()
+        slots = list(range(len(kept)))
+        if not len(self.counts):
+            self.counts = torch.zeros(positive.shape[1])
+        for row in range(len(kept), len(positive) if capacity else 0):
+            labels = positive[row]
+            if len(slots) < capacity:
+                slots.append(row)
+            elif torch.rand(()) < self.chance(labels, capacity):
+                slots[self.leaving(positive[slots])] = row
+            self.counts += labels
+        return torch.tensor(sorted(slots), dtype=torch.long)
+
+    def shares(self) -> Tensor:
+        """Target share ``p_i`` of every class; 0 for those that have not come yet."""
+        weight = torch.where(self.counts > 0, self.counts.clamp(min=1) ** self.q, 0.0)
+        return weight / weight.sum().clamp(min=torch.finfo(weight.dtype).tiny)
+
+    def chance(self, labels: Tensor, capacity: int) -> Tensor:
+        """Probability that an image with these labels comes in."""
+        mine = labels > 0
+        count = self.counts[mine]
+        # A class that has not come yet is let in for sure.
+        fraction = (capacity * self.shares()[mine] / count.clamp(min=1)).clamp(max=1)
+        fraction = torch.where(count > 0, fraction, 1.0)
+        return (torch.softmax(-count, dim=0) * fraction).sum()
+
+    def leaving(self, memory: Tensor) -> int:
+        """Which row of a full memory makes room."""
+        in_memory, shares = memory.sum(dim=0), self.shares()
+        excess = in_memory - shares * in_memory.sum()
+        odds = torch.softmax(excess.masked_fill(in_memory == 0, -torch.inf), dim=0)
+        rows = memory[:, int(torch.multinomial(odds, 1))].nonzero().flatten()
+        lacking = ((1 - memory[rows]) * (excess <= 0)).sum(dim=1)
+        rows = rows[lacking == lacking.max()]
+        without = in_memory - memory[rows]
+        distance = (without - shares * without.sum(dim=1, keepdim=True)).abs().sum(dim=1)
+        return int(rows[distance.argmin()])
+
+    def state_dict(self) -> dict[str, Any]:
+        """How often each class has come."""
+        return {"counts": self.counts}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`."""
+        self.counts = state["counts"].clone()
+
+
+class OptimisedDistribution:
+    r"""OCDM: keeps the class distribution of memory close to a target, image by image.
+
+    With target shares :math:`p_i = n_i^\rho / \sum_j n_j^\rho` of the stream's class counts, a batch joins
+    memory and then, until ``capacity`` images are left, the one goes whose removal leaves the class
+    distribution ``h`` of the rest with the smallest :math:`KL(p \| h)`; one of several equal ones is
+    drawn at random.
+
+    Args:
+        rho: Power of the shares: 0 gives every class the same.
+        batch_size: How many images join at a time.
+    """
+
+    def __init__(self, rho: float = 0.0, batch_size: int = 64) -> None:
+        self.rho = rho
+        self.batch_size = batch_size
+        self.counts = torch.zeros(0)
+
+    def select(self, kept: Tensor, arriving: Tensor, capacity: int) -> Tensor:
+        """Let batches join and remove what is too much."""
+        positive = torch.cat([kept, arriving]).eq(1).double()
+        if not len(self.counts):
+            self.counts = torch.zeros(positive.shape[1])
+        rows = torch.arange(len(kept))
+        for batch in torch.arange(len(kept), len(positive)).split(self.batch_size):
+            self.counts += positive[batch].sum(dim=0).float()
+            rows = torch.cat([rows, batch])
+            while len(rows) > capacity:
+                distance = self.divergence(positive[rows])
+                closest = (distance <= distance.min() + 1e-9).nonzero().flatten()
+                leaving = closest[torch.randint(len(closest), ())]
+                rows = torch.cat([rows[:leaving], rows[leaving + 1 :]])
+        return rows
+
+    def shares(self) -> Tensor:
+        """Target share of every class; 0 for those that have not come yet."""
+        weight = torch.where(self.counts > 0, self.counts.clamp(min=1) ** self.rho, 0.0).double()
+        return weight / weight.sum().clamp(min=torch.finfo(weight.dtype).tiny)
+
+    def divergence(self, memory: Tensor) -> Tensor:
+        """For each row, the divergence of the others' class distribution from the target."""
+        # A class that nothing would be left of is punished hard, but finitely, so that of several
+        # such choices the best can still be told.
+        rest = (memory.sum(dim=0) - memory).clamp(min=1e-9)
+        distribution = rest / rest.sum(dim=1, keepdim=True)
+        shares = self.shares()
+        return torch.special.xlogy(shares, shares).sum() - distribution.log() @ shares
+
+    def state_dict(self) -> dict[str, Any]:
+        """How often each class has come."""
+        return {"counts": self.counts}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`."""
+        self.counts = state["counts"].clone()
+
+
+POLICIES: dict[str, type[Any]] = {
+    "reservoir": Reservoir,
+    "prs": PartitioningReservoir,
+    "ocdm": OptimisedDistribution,
+}
 
 
 def build_policy(policy: str | SamplingPolicy) -> SamplingPolicy:

@@ -33,3 +33,7 @@ class SmallCNN(nn.Module):
         """``[batch, 3, s, s]`` to ``[batch, 4 * width, s / 8, s / 8]``."""
         features: Tensor = self.blocks(images)
         return features
+
+    def stages(self) -> list[nn.Module]:
+        """Modules whose outputs are the feature maps between the blocks."""
+        return [module for module in self.blocks if isinstance(module, nn.MaxPool2d)]

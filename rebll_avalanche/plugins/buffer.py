@@ -19,6 +19,8 @@ class PolicyBuffer(ExemplarsBuffer):
         policy: ``"reservoir"``, ``"prs"``, ``"ocdm"``, or a policy of your own.
     """
 
+    buffer: Any
+
     def __init__(self, max_size: int, policy: str | SamplingPolicy = "reservoir") -> None:
         super().__init__(max_size)
         self.policy = build_policy(policy)

@@ -1,8 +1,22 @@
 """Avalanche strategies: RebLL and the systems it is measured against."""
 
-from rebll_avalanche.strategies.baselines import FineTuning, adopt
-from rebll_avalanche.strategies.lwf import SigmoidLwF
+from rebll_avalanche.strategies.baselines import BufferReplay, FineTuning, adopt
+from rebll_avalanche.strategies.der import DERPlusPlus
+from rebll_avalanche.strategies.lwf import SigmoidLwF, SoftmaxLwF
+from rebll_avalanche.strategies.podnet import PODNet
 from rebll_avalanche.strategies.rebll import RebLL
 from rebll_avalanche.strategies.registry import METHODS, Method, get_method
 
-__all__ = ["METHODS", "FineTuning", "Method", "RebLL", "SigmoidLwF", "adopt", "get_method"]
+__all__ = [
+    "METHODS",
+    "BufferReplay",
+    "DERPlusPlus",
+    "FineTuning",
+    "Method",
+    "PODNet",
+    "RebLL",
+    "SigmoidLwF",
+    "SoftmaxLwF",
+    "adopt",
+    "get_method",
+]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
-from avalanche.training.plugins import EvaluationPlugin, SupervisedPlugin
+from avalanche.training.plugins import EvaluationPlugin, ReplayPlugin, SupervisedPlugin
+from avalanche.training.storage_policy import ExemplarsBuffer, ReservoirSamplingBuffer
 from avalanche.training.templates import SupervisedTemplate
 from torch import nn
 from torch.optim import Optimizer
 
 from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.metrics import multilabel_evaluator
+from rebll_avalanche.plugins.buffer import SharedBudgetPlugin
 
-Evaluator = EvaluationPlugin | Callable[[], EvaluationPlugin]
+Evaluator: TypeAlias = "EvaluationPlugin | Callable[[], EvaluationPlugin]"
 
 
 class FineTuning(SupervisedTemplate):
@@ -75,6 +77,7 @@ def adopt(
     *,
     criterion: nn.Module | None = None,
     train_mb_size: int = 64,
+    eval_mb_size: int | None = None,
     plugins: Sequence[SupervisedPlugin] | None = None,
     evaluator: Evaluator = multilabel_evaluator,
     **options: Any,
@@ -85,6 +88,7 @@ def adopt(
         strategy: A strategy class of Avalanche, such as ``Replay``.
         criterion: Must ignore NaN labels.
         train_mb_size: Images per training batch.
+        eval_mb_size: Images per evaluation batch; as in training if not given.
         plugins: Further plugins. Avalanche appends to the list it is given, so it gets a copy.
         evaluator: Metrics and loggers, or a function that makes them.
         **options: Everything else that the strategy takes.
@@ -92,7 +96,56 @@ def adopt(
     return strategy(
         criterion=PartialLabelBCE() if criterion is None else criterion,
         train_mb_size=train_mb_size,
+        eval_mb_size=train_mb_size if eval_mb_size is None else eval_mb_size,
         plugins=list(plugins or []),
         evaluator=evaluator,
         **options,
     )
+
+
+def adopt_sharing(
+    strategy: Callable[..., Any],
+    *,
+    mem_size: int = 40,
+    plugins: Sequence[SupervisedPlugin] | None = None,
+    **options: Any,
+) -> Any:
+    """Avalanche's ``GEM`` or ``AGEM`` with one budget for all experiences.
+
+    Args:
+        strategy: Takes ``patterns_per_exp``.
+        mem_size: Number of images kept when the whole stream has been seen.
+        plugins: Further plugins.
+        **options: As in :func:`adopt`.
+    """
+    return adopt(
+        strategy,
+        patterns_per_exp=mem_size,
+        plugins=[*(plugins or []), SharedBudgetPlugin(mem_size)],
+        **options,
+    )
+
+
+class BufferReplay(FineTuning):
+    """Experience replay as in Avalanche's ``Replay``, with a buffer of one's choice.
+
+    Memory images are put into the batches of the experience and learned with their own labels.
+
+    Args:
+        buffer: Makes an Avalanche storage policy from its size: ``ReservoirSamplingBuffer``, or
+            ``partial(PolicyBuffer, policy="prs")``.
+        mem_size: Number of images kept.
+        plugins: Further plugins, called before this method's own.
+        **options: As in :class:`FineTuning`.
+    """
+
+    def __init__(
+        self,
+        *,
+        buffer: Callable[[int], ExemplarsBuffer] = ReservoirSamplingBuffer,
+        mem_size: int = 40,
+        plugins: Sequence[SupervisedPlugin] | None = None,
+        **options: Any,
+    ) -> None:
+        self.replay = ReplayPlugin(mem_size, storage_policy=buffer(mem_size))
+        super().__init__(plugins=[*(plugins or []), self.replay], **options)

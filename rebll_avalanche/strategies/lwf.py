@@ -7,7 +7,7 @@ from typing import Any
 
 from avalanche.training.plugins import SupervisedPlugin
 
-from rebll_avalanche.plugins.lwf import SigmoidLwFPlugin
+from rebll_avalanche.plugins.lwf import SigmoidLwFPlugin, SoftmaxLwFPlugin
 from rebll_avalanche.strategies.baselines import FineTuning
 
 
@@ -30,4 +30,26 @@ class SigmoidLwF(FineTuning):
         **options: Any,
     ) -> None:
         self.lwf = SigmoidLwFPlugin(alpha=alpha, temperature=temperature)
+        super().__init__(plugins=[*(plugins or []), self.lwf], **options)
+
+
+class SoftmaxLwF(FineTuning):
+    """Avalanche's own LwF loss on labels, for comparison: see :class:`SoftmaxLwFPlugin`.
+
+    Args:
+        alpha: Weight of the distillation.
+        temperature: Of student and teacher.
+        plugins: Further plugins, called before this method's own.
+        **options: As in :class:`FineTuning`.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        temperature: float = 2.0,
+        plugins: Sequence[SupervisedPlugin] | None = None,
+        **options: Any,
+    ) -> None:
+        self.lwf = SoftmaxLwFPlugin(alpha=alpha, temperature=temperature)
         super().__init__(plugins=[*(plugins or []), self.lwf], **options)

@@ -11,10 +11,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from avalanche.training.supervised import Cumulative, Replay
+from avalanche.training.supervised import (
+    AGEM,
+    EWC,
+    GEM,
+    MAS,
+    Cumulative,
+    Replay,
+    SynapticIntelligence,
+)
 
-from rebll_avalanche.strategies.baselines import FineTuning, adopt
-from rebll_avalanche.strategies.lwf import SigmoidLwF
+from rebll_avalanche.plugins.buffer import PolicyBuffer
+from rebll_avalanche.strategies.baselines import BufferReplay, FineTuning, adopt, adopt_sharing
+from rebll_avalanche.strategies.der import DERPlusPlus
+from rebll_avalanche.strategies.lwf import SigmoidLwF, SoftmaxLwF
+from rebll_avalanche.strategies.podnet import PODNet
 from rebll_avalanche.strategies.rebll import RebLL
 
 
@@ -40,13 +51,47 @@ class Method:
 
 
 METHODS: dict[str, Method] = {
-    "rebll": Method("RebLL (AKD + OR)", RebLL, uses_memory=True),
-    "akd": Method("RebLL (AKD)", partial(RebLL, mem_size=0)),
+    # Bounds.
     "fine-tuning": Method("Fine-Tuning", FineTuning),
     "joint": Method("Joint", FineTuning, joint=True),
     "cumulative": Method("Cumulative", partial(adopt, Cumulative)),
+    # The paper's method and the rows of its ablation.
+    "rebll": Method("RebLL (AKD + OR)", RebLL, uses_memory=True),
+    "akd": Method("RebLL (AKD)", partial(RebLL, mem_size=0)),
+    "cls": Method("L_cls", partial(RebLL, mem_size=0, lambda_akd=1.0)),
+    "bce+kd": Method("L_bce + L_kd", partial(RebLL, mem_size=0, alpha=0.0)),
+    "akd-fixed": Method("AKD, fixed 2.0", partial(RebLL, mem_size=0, exponent="fixed", alpha=2.0)),
+    "akd+replay": Method(
+        "AKD + Replay (L_bce)", partial(RebLL, relabel=False, replay_loss="bce"), uses_memory=True
+    ),
+    "akd+or-bce": Method("AKD + OR (L_bce)", partial(RebLL, replay_loss="bce"), uses_memory=True),
+    "rebll-prs": Method("RebLL, PRS memory", partial(RebLL, policy="prs"), uses_memory=True),
+    "rebll-ocdm": Method("RebLL, OCDM memory", partial(RebLL, policy="ocdm"), uses_memory=True),
+    # Distillation.
     "lwf": Method("LwF", SigmoidLwF),
+    "lwf-softmax": Method("LwF of Avalanche (softmax)", SoftmaxLwF),
+    "podnet": Method("PODNet", PODNet, uses_memory=True),
+    # Replay.
     "er": Method("ER", partial(adopt, Replay, mem_size=40), uses_memory=True),
+    "er-reservoir": Method("ER, reservoir", BufferReplay, uses_memory=True),
+    "er-prs": Method(
+        "ER, PRS",
+        partial(BufferReplay, buffer=partial(PolicyBuffer, policy="prs")),
+        uses_memory=True,
+    ),
+    "er-ocdm": Method(
+        "ER, OCDM",
+        partial(BufferReplay, buffer=partial(PolicyBuffer, policy="ocdm")),
+        uses_memory=True,
+    ),
+    "der++": Method("DER++", DERPlusPlus, uses_memory=True),
+    "gem": Method("GEM", partial(adopt_sharing, GEM), uses_memory=True),
+    "agem": Method("A-GEM", partial(adopt_sharing, AGEM), uses_memory=True),
+    # Regularisation of weights, as Avalanche has it.
+    "ewc": Method("EWC", partial(adopt, EWC, ewc_lambda=1.0)),
+    "oewc": Method("oEWC", partial(adopt, EWC, ewc_lambda=1.0, mode="online", decay_factor=0.9)),
+    "si": Method("SI", partial(adopt, SynapticIntelligence, si_lambda=1.0)),
+    "mas": Method("MAS", partial(adopt, MAS)),
 }
 
 
