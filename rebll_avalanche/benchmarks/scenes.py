@@ -1,0 +1,55 @@
+"""The embedded benchmark: scenes drawn by code, so that everything runs without a data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rebll_avalanche.benchmarks.devkit import write_coco_split, write_voc_split
+from rebll_avalanche.benchmarks.drawing import Scenes, draw_scenes
+from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
+from rebll_avalanche.benchmarks.shapes import CLASSES
+from rebll_avalanche.scenario import Experiences, Scenario
+
+
+class MultiLabelScenes(MultiLabelBenchmark):
+    """Streams of drawn scenes: 20 classes, several objects per scene, VOC's class frequencies.
+
+    One class is in 40 % of the scenes, the rarest in 2 %, and a scene has 1.46 labels on average.
+    Scenes are drawn in seconds, once per process.
+
+    Args:
+        scenario: ``"B5-C3"``, one list of classes per experience, or a :class:`Scenario`.
+        train_size: Number of training scenes.
+        test_size: Number of test scenes, which are drawn independently.
+        image_size: Side in pixels.
+        seed: Of the scenes, and of the validation images where ``validation_size`` asks for some.
+        **options: See :func:`multilabel_benchmark`.
+    """
+
+    def __init__(
+        self,
+        scenario: str | Experiences | Scenario = "B5-C3",
+        *,
+        train_size: int = 2000,
+        test_size: int = 1000,
+        image_size: int = 48,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        self.scenes: dict[str, Scenes] = {
+            "train": draw_scenes(train_size, image_size, seed, 0),
+            "test": draw_scenes(test_size, image_size, seed, 1),
+        }
+        train, test = ((part.images, part.labels) for part in self.scenes.values())
+        super().__init__(train, test, scenario, class_names=list(CLASSES), seed=seed, **options)
+
+    def write_voc(self, root: str | Path) -> None:
+        """Write all scenes as ``root/VOCdevkit/VOC2007``, training scenes as trainval."""
+        for split, first in (("trainval", "train"), ("test", "test")):
+            write_voc_split(Path(root), split, self.scenes[first], list(CLASSES))
+
+    def write_coco(self, root: str | Path) -> None:
+        """Write all scenes in the layout of MS-COCO 2014, test scenes as val2014."""
+        for split, first in (("train2014", "train"), ("val2014", "test")):
+            write_coco_split(Path(root), split, self.scenes[first], list(CLASSES))
