@@ -73,7 +73,7 @@ class GrowingAGCN(GrowingHead):
         return len(self.embeddings)
 
     @property
-    def _old_classes(self) -> int:
+    def old_classes(self) -> int:
         """Labels that are older than the last growth."""
         return int((self.experience_of < self.experience_of.max()).sum())
 
@@ -113,7 +113,7 @@ class GrowingAGCN(GrowingHead):
             old_probability: ``[batch, old classes]``, from the previous model; needed unless the
                 experience is the first.
         """
-        old, total = self._old_classes, self.num_classes
+        old, total = self.old_classes, self.num_classes
         current = targets[:, old:total]
         usable = ~current.isnan().any(dim=1)
         soft = current.new_zeros(len(current), 0) if old_probability is None else old_probability

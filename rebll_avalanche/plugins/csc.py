@@ -19,7 +19,7 @@ def entropy_penalty(logits: Tensor) -> Tensor:
     return (logits.sigmoid() * logsigmoid(logits)).sum(dim=1).mean()
 
 
-class CSCPlugin(AKDPlugin, supports_distributed=True):
+class CSCPlugin(AKDPlugin):
     r"""Trains with :math:`w L_{bce} + (1 - w) L_{kd} + \beta \sum_c p_c \log p_c`.
 
     The last term keeps the network from being sure of everything: confidence on old classes, whose

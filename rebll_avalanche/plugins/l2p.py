@@ -30,7 +30,7 @@ def prompt_pool(strategy: Any) -> PromptPool:
     return backbone.pool
 
 
-class L2PPlugin(SupervisedPlugin, supports_distributed=True):
+class L2PPlugin(SupervisedPlugin):
     r"""Adds :math:`-\lambda \sum_k \cos(key_k, query)` over the prompts that an image picked.
 
     The base loss is the strategy's own: a criterion that ignores unknown labels, such as
