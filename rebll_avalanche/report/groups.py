@@ -1,0 +1,222 @@
+"""Runs that belong together: seeds of one experiment, experiments of one setting, sweeps of a parameter."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rebll_avalanche.report.names import BENCHMARKS, CEILINGS, value
+from rebll_avalanche.report.runs import Run, Step
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and sample standard deviation over seeds; the deviation of a single run is NaN."""
+
+    mean: float
+    std: float
+    count: int
+
+    @staticmethod
+    def of(values: Iterable[float | None]) -> Spread | None:
+        """Of the values that exist; None if none does.
+
+        >>> Spread.of([0.5, 0.7, None])
+        Spread(mean=0.6, std=0.1414213562373095, count=2)
+        """
+        known = np.array([v for v in values if v is not None and not math.isnan(v)], dtype=float)
+        if not len(known):
+            return None
+        std = float(known.std(ddof=1)) if len(known) > 1 else math.nan
+        return Spread(float(known.mean()), std, len(known))
+
+
+@dataclass(frozen=True)
+class Group:
+    """The same experiment with different seeds."""
+
+    label: str
+    method: str
+    runs: tuple[Run, ...]
+
+    @property
+    def ceiling(self) -> bool:
+        """Whether it is trained on everything at once."""
+        return self.method in CEILINGS
+
+    @property
+    def first(self) -> Run:
+        """The run shown where one must stand for all: that of the lowest seed."""
+        return self.runs[0]
+
+    def last(self, metric: str) -> Spread | None:
+        """A metric after the last experience, over seeds."""
+        return Spread.of(run.last.metrics.get(metric) for run in self.runs)
+
+    def total(
+        self, what: Callable[[Step], float | None], combine: Callable[..., float]
+    ) -> Spread | None:
+        """A cost of whole runs: combined over experiences, then over seeds."""
+        totals = []
+        for run in self.runs:
+            known = [number for step in run.steps if (number := what(step)) is not None]
+            totals.append(combine(known) if known else None)
+        return Spread.of(totals)
+
+    def curve(self, metric: str) -> list[tuple[int, Spread]]:
+        """``(classes seen, metric)`` after each experience that some seed has finished."""
+        steps: dict[int, list[float | None]] = {}
+        for run in self.runs:
+            for step in run.steps:
+                steps.setdefault(step.classes_seen, []).append(step.metrics.get(metric))
+        spreads = ((seen, Spread.of(values)) for seen, values in sorted(steps.items()))
+        return [(seen, spread) for seen, spread in spreads if spread is not None]
+
+    def class_ap(self) -> tuple[list[str], np.ndarray]:
+        """Class names in order of learning and mean AP ``[classes, experiences]``, NaN before learning."""
+        names = max((list(run.last.per_class_ap) for run in self.runs), key=len)
+        width = max(len(run.steps) for run in self.runs)
+        values = np.full((len(self.runs), len(names), width), np.nan)
+        for layer, run in zip(values, self.runs, strict=True):
+            for column, step in enumerate(run.steps):
+                layer[:, column] = [_number(step.per_class_ap.get(name)) for name in names]
+        known = (~np.isnan(values)).sum(axis=0)
+        return names, np.where(known, np.nansum(values, axis=0) / np.maximum(known, 1), np.nan)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Experiments that share data and backbone and may be compared."""
+
+    title: str
+    groups: tuple[Group, ...]
+
+    @property
+    def competitors(self) -> list[Group]:
+        """All but the ceiling."""
+        return [group for group in self.groups if not group.ceiling]
+
+    @property
+    def shown(self) -> list[Group]:
+        """Competitors that figures show: not the points of a sweep that others have more seeds than.
+
+        A sweep around one well-measured value would drown the other methods; its points are in the
+        table and in the figure of the sweep.
+        """
+        side = {
+            group.label
+            for sweep in sweeps_of(self)
+            for _, group in sweep.points
+            if len(group.runs) < max(len(other.runs) for _, other in sweep.points)
+        }
+        return [group for group in self.competitors if group.label not in side]
+
+    @property
+    def experiences(self) -> int:
+        """How many experiences the longest run has finished."""
+        return max(len(run.steps) for group in self.groups for run in group.runs)
+
+    def has(self, metric: str) -> bool:
+        """Whether any experiment has measured it."""
+        return any(metric in run.last.metrics for group in self.groups for run in group.runs)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Experiments of one method that differ in exactly one of its parameters."""
+
+    title: str
+    parameter: str
+    method: str
+    points: tuple[tuple[float, Group], ...]
+
+
+def settings_of(runs: Sequence[Run]) -> list[Setting]:
+    """Sort runs into settings and groups; labels say what tells variants of one method apart."""
+    by_setting: dict[str, list[Run]] = {}
+    for run in runs:
+        by_setting.setdefault(_key(run.setting), []).append(run)
+    titles = _titles([members[0].setting for members in by_setting.values()])
+    return [
+        Setting(title, tuple(_groups(members)))
+        for title, members in zip(titles, by_setting.values(), strict=True)
+    ]
+
+
+def sweeps_of(setting: Setting) -> list[Sweep]:
+    """Every numeric method parameter in which experiments differ while all else is the same."""
+    families: dict[tuple[str, str], list[tuple[float, Group]]] = {}
+    for group in setting.groups:
+        choices = group.first.choices
+        for parameter, number in choices.items():
+            if not parameter.startswith("method.") or isinstance(number, bool):
+                continue
+            if isinstance(number, int | float):
+                rest = {name: other for name, other in choices.items() if name != parameter}
+                families.setdefault((parameter, _key(rest)), []).append((float(number), group))
+    return [
+        Sweep(
+            f"{points[0][1].first.label}: {parameter.removeprefix('method.')}",
+            parameter.removeprefix("method."),
+            points[0][1].method,
+            tuple(sorted(points, key=lambda point: point[0])),
+        )
+        for (parameter, _), points in families.items()
+        if len({number for number, _ in points}) >= 2
+    ]
+
+
+def _groups(runs: list[Run]) -> list[Group]:
+    by_choice: dict[str, list[Run]] = {}
+    for run in runs:
+        by_choice.setdefault(_key(run.choices), []).append(run)
+    members = [sorted(same, key=lambda run: run.seed) for same in by_choice.values()]
+    groups = []
+    for same in members:
+        rivals = [other[0].choices for other in members if other[0].method == same[0].method]
+        different = differing(rivals)
+        said = [f"{key.split('.')[-1]} {value(same[0].choices.get(key))}" for key in different]
+        label = same[0].label + (f", {', '.join(said)}" if said else "")
+        groups.append(Group(label, same[0].method, tuple(same)))
+    return sorted(groups, key=_rank)
+
+
+def _rank(group: Group) -> tuple[bool, float]:
+    """The ceiling first, then what keeps most."""
+    last = group.last("mAP")
+    return not group.ceiling, -last.mean if last else math.inf
+
+
+def differing(records: Sequence[dict[str, Any]]) -> list[str]:
+    """The keys that do not have the same value everywhere.
+
+    >>> differing([{"alpha": 1.2, "beta": 0.7}, {"alpha": 0.8, "beta": 0.7}])
+    ['alpha']
+    """
+    names = dict.fromkeys(name for record in records for name in record)
+    return [name for name in names if len({_key(record.get(name)) for record in records}) > 1]
+
+
+def _titles(settings: list[dict[str, Any]]) -> list[str]:
+    """Benchmark and scenario, and whatever else is needed to tell settings apart."""
+    main = ("benchmark.name", "benchmark.scenario")
+    others = [name for name in differing(settings) if name not in main]
+    titles = []
+    for setting in settings:
+        name, scenario = (str(setting.get(key, "")) for key in main)
+        extra = [f"{key.split('.')[-1]} {value(setting.get(key))}" for key in others]
+        titles.append(", ".join([f"{BENCHMARKS.get(name, name)} {scenario}".strip(), *extra]))
+    return titles
+
+
+def _key(record: Any) -> str:
+    return json.dumps(record, sort_keys=True, default=str)
+
+
+def _number(found: float | None) -> float:
+    return math.nan if found is None else found

@@ -1,0 +1,75 @@
+"""How people write the names that files hold."""
+
+from __future__ import annotations
+
+# The registry of methods has the same labels, but importing it would import torch.
+LABELS = {
+    "rebll": "RebLL (AKD + OR)",
+    "akd": "RebLL (AKD)",
+    "fine-tuning": "Fine-Tuning",
+    "joint": "Joint",
+    "cumulative": "Cumulative",
+    "lwf": "LwF",
+    "er": "ER",
+}
+
+BENCHMARKS = {
+    "voc": "PASCAL VOC 2007",
+    "coco": "MS-COCO 2014",
+    "scenes": "Drawn scenes",
+    "csv": "Own images",
+}
+
+# The ceiling: it sees all classes at once, so it neither competes nor forgets.
+CEILINGS = ("joint",)
+
+
+def method_label(name: str) -> str:
+    """The label of a method; one that is not known keeps its name."""
+    return LABELS.get(name, name)
+
+
+def percent(fraction: float | None, digits: int = 1) -> str:
+    """A fraction for people.
+
+    >>> percent(0.8125)
+    '81.2'
+    """
+    if fraction is None or fraction != fraction:
+        return "-"
+    return f"{100 * fraction:.{digits}f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit a person would choose.
+
+    >>> duration(42.31), duration(150), duration(7500)
+    ('42 s', '2.5 min', '2.1 h')
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def size(count: float) -> str:
+    """Bytes in the unit a person would choose.
+
+    >>> size(512e6), size(3.21e9)
+    ('512 MB', '3.2 GB')
+    """
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
+def value(parameter: object) -> str:
+    """A parameter's value, without the noise of floating point.
+
+    >>> value(0.30000000000000004), value(True), value("onecycle")
+    ('0.3', 'yes', 'onecycle')
+    """
+    if isinstance(parameter, bool):
+        return "yes" if parameter else "no"
+    return f"{parameter:g}" if isinstance(parameter, float) else str(parameter)

@@ -1,0 +1,188 @@
+"""The result files of a run, read as they lie in its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from rebll_avalanche.report.names import method_label
+
+# The sections of config.yaml that decide something; the others are a record of how the run was made.
+DECISIONS = ("benchmark", "model", "method", "training", "evaluation")
+# Two runs may differ in these and still be the same experiment.
+IRRELEVANT = ("benchmark.root", "evaluation.batch_size", "training.device", "training.num_workers")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of ``metrics.jsonl``: what is known after an experience; fractions throughout."""
+
+    experience: int
+    classes_seen: int
+    metrics: dict[str, float]
+    per_class_ap: dict[str, float] = field(default_factory=dict)
+    loss_terms: dict[str, list[float]] = field(default_factory=dict)
+    relabelling: dict[str, float] = field(default_factory=dict)
+    provenance: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    images_per_second: float | None = None
+    peak_memory_bytes: float | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder: its configuration and the experiences finished so far."""
+
+    folder: Path
+    config: dict[str, Any]
+    steps: tuple[Step, ...]
+
+    @property
+    def method(self) -> str:
+        """The method's name in the registry."""
+        return str(self.config.get("method", {}).get("name", "unknown"))
+
+    @property
+    def label(self) -> str:
+        """The method's name as tables print it."""
+        return method_label(self.method)
+
+    @property
+    def seed(self) -> int:
+        """The seed of everything random."""
+        return int(self.config.get("seed", 0))
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """What two methods must share to stand in one table: the data, and where the network starts."""
+        shared = ("model.backbone", "model.pretrained", "evaluation.stream")
+        decided = self._decided
+        return {
+            key: decided[key] for key in decided if key.startswith("benchmark.") or key in shared
+        }
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """Everything else that was decided: the method's parameters, the training."""
+        setting = self.setting
+        return {key: value for key, value in self._decided.items() if key not in setting}
+
+    @cached_property
+    def _decided(self) -> dict[str, Any]:
+        decided = flat({name: self.config[name] for name in DECISIONS if name in self.config})
+        return {key: value for key, value in decided.items() if key not in IRRELEVANT}
+
+    @property
+    def last(self) -> Step:
+        """The newest experience."""
+        return self.steps[-1]
+
+    @cached_property
+    def scores(self) -> dict[str, np.ndarray] | None:
+        """``scores``, ``truth`` and ``class_names`` of the last step's test images."""
+        return _arrays(self.folder / "scores.npz")
+
+    @cached_property
+    def memory(self) -> dict[str, np.ndarray] | None:
+        """``labels``, ``provenance``, ``experience`` and ``class_ends``; None without a memory."""
+        return _arrays(self.folder / "memory.npz")
+
+    @cached_property
+    def cams(self) -> list[dict[str, Any]]:
+        """What ``rebll cam`` wrote: test images with class activation maps and scores."""
+        path = self.folder / "cam" / "cam.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+
+
+def read_run(folder: str | Path) -> Run:
+    """Read a run folder.
+
+    Raises:
+        FileNotFoundError: When the folder is not a run, or has not finished an experience.
+        ValueError: When a file in it is damaged, naming file and line.
+    """
+    folder = Path(folder)
+    config, metrics = folder / "config.yaml", folder / "metrics.jsonl"
+    if not config.is_file():
+        raise FileNotFoundError(
+            f"{folder} is not a run: it has no config.yaml; give a folder that `rebll run` wrote"
+        )
+    if not metrics.is_file():
+        raise FileNotFoundError(f"{folder} has not finished its first experience: no metrics.jsonl")
+    steps = []
+    for number, line in enumerate(metrics.read_text(encoding="utf-8").splitlines(), start=1):
+        if line.strip():
+            steps.append(_step(line, f"{metrics}, line {number}"))
+    if not steps:
+        raise FileNotFoundError(
+            f"{folder} has not finished its first experience: {metrics} is empty"
+        )
+    try:
+        settings = yaml.safe_load(config.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{config} is not readable YAML: {error}") from error
+    if not isinstance(settings, dict):
+        raise ValueError(f"{config} holds no configuration, but {settings!r}")
+    return Run(folder, settings, tuple(steps))
+
+
+def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
+    """Read every folder that is a run, and say of the others why not.
+
+    Args:
+        folders: Run folders, or folders that hold run folders at any depth.
+
+    Returns:
+        The runs in order of their paths, and one message for each folder that was left out.
+    """
+    runs, left_out = [], []
+    found: dict[Path, None] = {}
+    for folder in map(Path, folders):
+        inside = sorted(path.parent for path in folder.rglob("config.yaml"))
+        found |= dict.fromkeys(inside or [folder])
+    for folder in found:
+        try:
+            runs.append(read_run(folder))
+        except (FileNotFoundError, ValueError) as error:
+            left_out.append(str(error))
+    return runs, left_out
+
+
+def flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted keys, as on the command line.
+
+    >>> flat({"method": {"name": "rebll", "alpha": 1.2}, "seed": 0})
+    {'method.name': 'rebll', 'method.alpha': 1.2, 'seed': 0}
+    """
+    result: dict[str, Any] = {}
+    for key, value in nested.items():
+        if isinstance(value, dict):
+            result |= flat(value, f"{prefix}{key}.")
+        else:
+            result[prefix + key] = value
+    return result
+
+
+def _step(line: str, where: str) -> Step:
+    try:
+        fields = json.loads(line)
+        known = {
+            name: fields[name] for name in Step.__dataclass_fields__ if fields.get(name) is not None
+        }
+        return Step(**known)
+    except (json.JSONDecodeError, TypeError, AttributeError) as error:
+        raise ValueError(f"{where} is not a result: {error}") from error
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray] | None:
+    if not path.is_file():
+        return None
+    with np.load(path, allow_pickle=False) as stored:
+        return {name: stored[name] for name in stored.files}

@@ -1,0 +1,208 @@
+"""The look of every figure: colours that survive colour blindness, dark pages and paper."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Each colour as it is drawn (for light pages and paper) and as dark pages replace it. Every one of
+# them must be a different string, because a page swaps them for CSS variables by their text.
+INK, MUTED, RULE, PAPER = "#1c2126", "#59636e", "#dfe3e8", "#fffffe"
+THEME = {
+    "ink": (INK, "#e8eaed"),
+    "muted": (MUTED, "#9ea7b1"),
+    "rule": (RULE, "#33393f"),
+    "paper": (PAPER, "#14171a"),
+    "series-0": ("#d1500a", "#ff8f4d"),
+    "series-1": ("#0069b4", "#5eb3f5"),
+    "series-2": ("#00875f", "#3fcf9f"),
+    "series-3": ("#a8328f", "#ec8bd6"),
+    "series-4": ("#a87400", "#f0c04a"),
+    "series-5": ("#5a48b8", "#a99df8"),
+    "series-6": ("#0f95a8", "#62d5e5"),
+    "series-7": ("#96203f", "#f57f97"),
+    "series-8": ("#66761a", "#bccf5a"),
+    "series-9": ("#77706a", "#b9b2ab"),
+}
+SERIES = [colours[0] for name, colours in THEME.items() if name.startswith("series")]
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (5, 1.6, 1.2, 1.6)))
+MARKERS = "osD^vPX*<>"
+
+# The method of the paper and its nearest rivals look the same in every report.
+HOME = {
+    "rebll": 0,
+    "lwf": 1,
+    "er": 2,
+    "akd": 4,
+    "csc": 5,
+    "krt": 3,
+    "agcn": 6,
+    "derpp": 7,
+    "fine-tuning": 9,
+}
+
+RC = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10.5,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "rebll",
+    "text.color": INK,
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": RULE,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "grid.color": RULE,
+    "grid.linewidth": 0.8,
+    "xtick.color": RULE,
+    "ytick.color": RULE,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": MUTED,
+    "xtick.labelsize": 9.5,
+    "ytick.labelsize": 9.5,
+    "ytick.major.size": 0,
+    "lines.linewidth": 2,
+    "lines.markersize": 4,
+    "lines.solid_capstyle": "round",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How an experiment is drawn in every figure."""
+
+    colour: str
+    dashes: Any = "-"
+    marker: str = "o"
+
+
+def looks(experiments: Iterable[tuple[str, str]]) -> dict[str, Look]:
+    """A look per experiment: one colour per method, one dash pattern per variant of it.
+
+    Args:
+        experiments: ``(method, label)`` pairs of the whole report.
+    """
+    variants: dict[str, dict[str, None]] = {}
+    for method, label in experiments:
+        variants.setdefault(method, {})[label] = None
+    slots = {method: HOME[method] for method in variants if method in HOME}
+    free = [slot for slot in range(len(SERIES)) if slot not in slots.values()] or [
+        *range(len(SERIES))
+    ]
+    others = [method for method in variants if method not in HOME]
+    slots |= {method: free[place % len(free)] for place, method in enumerate(others)}
+    return {
+        label: Look(SERIES[slots[method]], DASHES[place % len(DASHES)], MARKERS[slots[method]])
+        for method, labels in variants.items()
+        for place, label in enumerate(labels)
+    }
+
+
+@contextmanager
+def canvas(width: float, height: float, **axes: Any) -> Iterator[tuple[Figure, Any]]:
+    """A figure measured in CSS pixels, drawn in the look of this package."""
+    with mpl.rc_context(RC):
+        figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
+        yield figure, figure.subplots(**axes)
+
+
+def spread_apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Places near the wanted ones, at least ``gap`` apart, inside ``[low, high]`` if there is room.
+
+    >>> spread_apart([0.50, 0.51, 0.90], gap=0.1, low=0.0, high=1.0)
+    [0.455, 0.555, 0.9]
+    """
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    clusters: list[tuple[list[int], float]] = []
+    for index in order:
+        members, centre = [index], wanted[index]
+        while clusters:
+            before, middle = clusters[-1]
+            if centre - middle >= gap * (len(before) + len(members)) / 2:
+                break
+            clusters.pop()
+            centre = (middle * len(before) + centre * len(members)) / (len(before) + len(members))
+            members = before + members
+        half = gap * (len(members) - 1) / 2
+        clusters.append((members, min(max(centre, low + half), high - half)))
+    places = dict.fromkeys(order, 0.0)
+    for members, centre in clusters:
+        first = centre - gap * (len(members) - 1) / 2
+        places |= {index: round(first + gap * place, 12) for place, index in enumerate(members)}
+    return [places[index] for index in range(len(wanted))]
+
+
+def end_labels(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: float = 9) -> None:
+    """Write each line's name beside its end instead of in a legend.
+
+    Args:
+        axes: Limits must be final; the text stands outside on the right.
+        ends: ``(x, y, text, colour)`` of each line.
+        size: Of the font, in points.
+    """
+    low, high = axes.get_ylim()
+    points = axes.get_window_extent().height * 72 / axes.figure.dpi
+    gap = 1.25 * size * (high - low) / points
+    right = axes.get_xlim()[1]
+    places = spread_apart([end[1] for end in ends], gap, low, high)
+    for (x, y, text, colour), place in zip(ends, places, strict=True):
+        axes.plot(
+            [x, right, right + 0.02 * (right - axes.get_xlim()[0])], [y, y, place],
+            color=colour, linewidth=0.6, alpha=0.7, clip_on=False, zorder=1,
+        )  # fmt: skip
+        axes.annotate(
+            text, (right, place), xytext=(9, 0), textcoords="offset points",
+            va="center", color=colour, fontsize=size, annotation_clip=False,
+        )  # fmt: skip
+
+
+def svg_text(figure: Figure) -> str:
+    """The figure as an SVG document; the same figure gives the same text."""
+    stream = io.StringIO()
+    with mpl.rc_context(RC):
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    return stream.getvalue()
+
+
+def inline_svg(document: str, name: str, description: str) -> str:
+    """An SVG document as an element of a page that gives it its colours.
+
+    Args:
+        document: From :func:`svg_text`.
+        name: Put before every id, because ids must be unique in the page.
+        description: Read out instead of the picture.
+    """
+    svg = document[document.index("<svg") :].strip()
+    # The page says the fonts, and HTML needs no namespaces; matplotlib's style element would leak out.
+    for unwanted in (
+        r"<metadata>.*?</metadata>\s*",
+        r"<style.*?</style>\s*",
+        r"font-family: [^;\"]*;? ?",
+        r' xmlns(?::xlink)?="[^"]*"',
+        r' transform="rotate\(-0 [^"]*"',
+    ):
+        svg = re.sub(unwanted, "", svg, flags=re.DOTALL)
+    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))
+    svg = re.sub(r' id="([^"]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
+    svg = re.sub(r'(url\(#|href="#)([^)"]+)', rf"\g<1>{name}-\g<2>", svg)
+    for variable, (colour, _) in THEME.items():
+        svg = svg.replace(colour, f"var(--{variable})")
+    svg = re.sub(r'^<svg width="([\d.]+)pt" height="[^"]*"', r'<svg style="max-width:\1px"', svg)
+    return f'<svg role="img" aria-label="{escape(description)}"{svg.removeprefix("<svg")}'
