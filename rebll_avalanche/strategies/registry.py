@@ -22,8 +22,12 @@ from avalanche.training.supervised import (
 )
 
 from rebll_avalanche.plugins.buffer import PolicyBuffer
+from rebll_avalanche.strategies.agcn import AGCN
 from rebll_avalanche.strategies.baselines import BufferReplay, FineTuning, adopt, adopt_sharing
+from rebll_avalanche.strategies.csc import CSC
 from rebll_avalanche.strategies.der import DERPlusPlus
+from rebll_avalanche.strategies.krt import KRT
+from rebll_avalanche.strategies.l2p import L2P
 from rebll_avalanche.strategies.lwf import SigmoidLwF, SoftmaxLwF
 from rebll_avalanche.strategies.podnet import PODNet
 from rebll_avalanche.strategies.rebll import RebLL
@@ -92,6 +96,15 @@ METHODS: dict[str, Method] = {
     "oewc": Method("oEWC", partial(adopt, EWC, ewc_lambda=1.0, mode="online", decay_factor=0.9)),
     "si": Method("SI", partial(adopt, SynapticIntelligence, si_lambda=1.0)),
     "mas": Method("MAS", partial(adopt, MAS)),
+    # Methods with a network of their own, and RebLL on CSC's.
+    "agcn": Method("AGCN", AGCN, head="agcn"),
+    "csc": Method("CSC", CSC, head="gcn"),
+    "csc-r": Method("CSC-R", partial(CSC, mem_size=40), uses_memory=True, head="gcn"),
+    "krt": Method("KRT", KRT, head="cross_attention"),
+    "krt-r": Method("KRT-R", partial(KRT, mem_size=40), uses_memory=True, head="cross_attention"),
+    "l2p": Method("L2P", L2P, head="l2p"),
+    "l2p-r": Method("L2P-R", partial(L2P, mem_size=40), uses_memory=True, head="l2p"),
+    "rebll-gcn": Method("RebLL with CSC's GCN", RebLL, uses_memory=True, head="gcn"),
 }
 
 
