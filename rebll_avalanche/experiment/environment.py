@@ -1,0 +1,67 @@
+"""What a run depends on beside its configuration: versions, hardware, the state of the code."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = (
+    "rebll-avalanche",
+    "avalanche-lib",
+    "torch",
+    "torchvision",
+    "timm",
+    "numpy",
+    "scikit-learn",
+    "pillow",
+    "safetensors",
+)
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that results depend on; empty if not installed."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = ""
+    return found
+
+
+def git_state() -> dict[str, Any]:
+    """Commit of this package's source and whether it was changed; empty outside a checkout."""
+    here = Path(__file__).parent
+
+    def ask(*arguments: str) -> str:
+        answer = subprocess.run(
+            ["git", *arguments], cwd=here, capture_output=True, text=True, timeout=10, check=True
+        )
+        return answer.stdout.strip()
+
+    try:
+        if not ask("ls-files", "--", Path(__file__).name):  # installed inside somebody's checkout
+            return {}
+        return {
+            "commit": ask("rev-parse", "HEAD"),
+            "changed": bool(ask("status", "--porcelain", "--", ":/rebll_avalanche")),
+        }
+    except (OSError, subprocess.SubprocessError):
+        return {}
+
+
+def hardware() -> dict[str, Any]:
+    """The machine, as far as results and times depend on it."""
+    import torch
+
+    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return {
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpus": gpus,
+    }

@@ -1,0 +1,106 @@
+"""Options of training that leave results as they are, up to rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+from torch import Tensor
+
+PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class GradientPlugin(SupervisedPlugin):
+    """Accumulates gradients over steps, and scales the loss of a network in float16.
+
+    Avalanche updates the weights after every batch; here a batch in between leaves no gradient
+    behind, so that its update does nothing. A group that the epoch cuts short counts what it has.
+    Belongs behind all plugins that change the loss or the gradients.
+
+    Args:
+        accumulate: Steps whose gradients are averaged before the weights change.
+        scaled: Scale the loss so that small gradients survive float16.
+        device: The kind of device, for the scaler.
+    """
+
+    def __init__(self, *, accumulate: int = 1, scaled: bool = False, device: str = "cpu") -> None:
+        super().__init__()
+        self.accumulate = accumulate
+        self.scaler = torch.amp.GradScaler(device, enabled=scaled)
+        self._held: dict[int, Tensor] = {}
+        self._count = 0
+        self._loss = torch.zeros(())
+
+    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Scale the loss for the backward pass alone."""
+        self._loss = strategy.loss
+        strategy.loss = self.scaler.scale(strategy.loss)
+
+    def after_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Give the loss back as it was, for whoever logs it."""
+        strategy.loss = self._loss
+
+    def before_update(self, strategy: Any, **kwargs: Any) -> None:
+        """Hold gradients back, or let the average of a whole group through."""
+        parameters = [p for group in strategy.optimizer.param_groups for p in group["params"]]
+        if self.accumulate > 1:
+            self._count += 1
+            last = strategy.clock.train_epoch_iterations + 1 == len(strategy.dataloader)
+            if self._count < self.accumulate and not last:
+                self._hold(parameters)
+                return
+            self._release(parameters)
+        if self.scaler.is_enabled():
+            # The scaler steps, or refuses to when a gradient overflowed; Avalanche's own step comes
+            # next and must find nothing to do.
+            self.scaler.step(strategy.optimizer)
+            self.scaler.update()
+            strategy.optimizer.zero_grad(set_to_none=True)
+
+    def _hold(self, parameters: list[torch.nn.Parameter]) -> None:
+        for parameter in parameters:
+            if parameter.grad is not None:
+                held = self._held.get(id(parameter))
+                self._held[id(parameter)] = (
+                    parameter.grad if held is None else held.add_(parameter.grad)
+                )
+                parameter.grad = None
+
+    def _release(self, parameters: list[torch.nn.Parameter]) -> None:
+        for parameter in parameters:
+            held = self._held.pop(id(parameter), None)
+            if held is not None:
+                parameter.grad = held if parameter.grad is None else held.add_(parameter.grad)
+            if parameter.grad is not None:
+                parameter.grad.div_(self._count)
+        self._count = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scale; epochs end with nothing held back."""
+        return dict(self.scaler.state_dict())
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        if state:
+            self.scaler.load_state_dict(state)
+
+
+class ChannelsLastPlugin(SupervisedPlugin, supports_distributed=True):
+    """Keeps images and kernels in the memory layout ``channels_last``."""
+
+    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+        """Lay out the kernels."""
+        strategy.model.to(memory_format=torch.channels_last)
+
+    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+        """Lay out a training batch."""
+        strategy.mbatch[0] = _channels_last(strategy.mbatch[0])
+
+    def before_eval_forward(self, strategy: Any, **kwargs: Any) -> None:
+        """Lay out an evaluation batch."""
+        strategy.mbatch[0] = _channels_last(strategy.mbatch[0])
+
+
+def _channels_last(images: Tensor) -> Tensor:
+    return images.contiguous(memory_format=torch.channels_last) if images.ndim == 4 else images

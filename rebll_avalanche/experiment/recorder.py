@@ -1,0 +1,97 @@
+"""What a run writes down about training: loss terms, time, memory."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+
+from rebll_avalanche.plugins.terms import LossTerms
+
+
+def all_terms(strategy: Any) -> Iterator[LossTerms]:
+    """The loss terms of all plugins, each once."""
+    seen = set()
+    for plugin in strategy.plugins:
+        terms = getattr(plugin, "terms", None)
+        if isinstance(terms, LossTerms) and id(terms) not in seen:
+            seen.add(id(terms))
+            yield terms
+
+
+class Recorder(SupervisedPlugin):
+    """Means of every loss term per epoch, images and seconds of an experience.
+
+    Attributes:
+        terms: The whole loss as ``total``, whatever the method.
+        loss_terms: One value per epoch of the current experience, by term.
+        images: Training images seen in this experience.
+        training_seconds: Time spent in its epochs.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.terms = LossTerms()
+        self.loss_terms: dict[str, list[float]] = {}
+        self.images = 0
+        self.training_seconds = 0.0
+        self._epoch_started = 0.0
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Begin a new page."""
+        self.loss_terms, self.images, self.training_seconds = {}, 0, 0.0
+
+    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        """Begin new means."""
+        for terms in all_terms(strategy):
+            terms.reset()
+        self._epoch_started = time.perf_counter()
+
+    def after_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
+        """Note the whole loss."""
+        self.terms.record("total", strategy.loss.squeeze())
+        self.images += len(strategy.mb_x)
+
+    def after_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        """Note the means of the epoch."""
+        for terms in all_terms(strategy):
+            for name, mean in terms.means().items():
+                self.loss_terms.setdefault(name, []).append(mean)
+        self.training_seconds += time.perf_counter() - self._epoch_started
+
+    def page(self) -> dict[str, Any]:
+        """What the result files say about the training of this experience."""
+        seconds = max(self.training_seconds, 1e-9)
+        return {
+            "loss_terms": self.loss_terms,
+            "seconds": self.training_seconds,
+            "images_per_second": self.images / seconds,
+            "peak_memory_bytes": peak_memory(),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """The page so far."""
+        return {
+            "loss_terms": self.loss_terms,
+            "images": self.images,
+            "training_seconds": self.training_seconds,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        self.loss_terms = {name: list(values) for name, values in state["loss_terms"].items()}
+        self.images = state["images"]
+        self.training_seconds = state["training_seconds"]
+
+
+def peak_memory() -> int:
+    """Most memory in use at once so far: of the GPU if there is one, else of the process."""
+    if torch.cuda.is_available():
+        return int(torch.cuda.max_memory_allocated())
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(used if sys.platform == "darwin" else used * 1024)

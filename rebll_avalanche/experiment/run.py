@@ -1,0 +1,175 @@
+"""A run: from a configuration to a folder of results, stopped and continued at will."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rebll_avalanche.benchmarks import MultiLabelBenchmark
+from rebll_avalanche.experiment import results
+from rebll_avalanche.experiment.build import (
+    build_benchmark,
+    build_network,
+    build_strategy,
+    input_shape,
+)
+from rebll_avalanche.experiment.checkpoint import CheckpointFolder, Moment, write_text
+from rebll_avalanche.experiment.config import Config, differences
+from rebll_avalanche.experiment.environment import git_state, hardware, versions
+from rebll_avalanche.experiment.foreign import unsaved
+from rebll_avalanche.experiment.lock import locked
+from rebll_avalanche.experiment.progress import ProgressPlugin, on_terminal
+from rebll_avalanche.experiment.recorder import Recorder
+from rebll_avalanche.experiment.resume import CheckpointPlugin
+from rebll_avalanche.experiment.seeding import seed_everything
+from rebll_avalanche.experiment.snapshot import capture, restore
+from rebll_avalanche.experiment.stream import evaluation_stream
+from rebll_avalanche.metrics import read_metrics
+from rebll_avalanche.scenario import class_range
+
+CONFIG, CHECKPOINT = "config.yaml", "checkpoint"
+
+
+def run_experiment(
+    config: Config,
+    folder: Path,
+    *,
+    benchmark: MultiLabelBenchmark | None = None,
+    label: str = "",
+) -> list[dict[str, Any]]:
+    """Run a configuration in a folder, or go on where it was stopped.
+
+    Args:
+        config: What to run.
+        folder: Results and checkpoints; made if it does not exist.
+        benchmark: Streams to use instead of those that the configuration names.
+        label: What the progress bar calls the run.
+
+    Returns:
+        The lines of ``metrics.jsonl``, one per experience.
+
+    Raises:
+        ValueError: When the folder is in use, or belongs to another configuration.
+    """
+    with locked(folder):
+        check_unchanged(config, folder)
+        if results.is_finished(folder):
+            return results.read_metrics_file(folder)
+        seed_everything(config.seed)
+        benchmark = build_benchmark(config) if benchmark is None else benchmark
+        shape = input_shape(benchmark)
+        model = build_network(config, shape)
+        strategy = build_strategy(config, model, benchmark, folder)
+        if not (folder / CONFIG).exists():
+            write_text(folder / CONFIG, _resolved(config, benchmark, model.weights, shape))
+        return learn(config, folder, strategy, benchmark, label=label)
+
+
+def check_unchanged(config: Config, folder: Path) -> None:
+    """Refuse to go on with a run under another configuration.
+
+    Raises:
+        ValueError: With every difference.
+    """
+    path = folder / CONFIG
+    if not path.is_file():
+        return
+    saved = yaml.safe_load(path.read_text())
+    changed = differences(Config.from_dict(saved).to_dict(), config.to_dict())
+    if changed:
+        raise ValueError(
+            f"{folder} belongs to a run with another configuration:\n  "
+            + "\n  ".join(changed)
+            + "\nrun it as it was, choose another --folder, or delete this one"
+        )
+    for package, number in versions().items():
+        before = saved.get("versions", {}).get(package, number)
+        if before != number:
+            warnings.warn(
+                f"{folder} was started with {package} {before}, now it is {number}: "
+                "results may differ in their last digits",
+                stacklevel=3,
+            )
+
+
+def learn(
+    config: Config, folder: Path, strategy: Any, benchmark: Any, *, label: str = ""
+) -> list[dict[str, Any]]:
+    """Train and evaluate every experience that is not done yet, writing results after each."""
+    checkpoints = CheckpointFolder(folder / CHECKPOINT)
+    point = checkpoints.newest()
+    records: list[dict[str, Any]] = point.end.get("records", [])
+    if point.end:
+        restore(strategy, point.end["strategy"])
+    recorder = Recorder()
+    strategy.plugins.append(recorder)
+    progress = ProgressPlugin(benchmark, label=label) if on_terminal() else None
+    if progress is not None:
+        strategy.plugins.append(progress)
+    lost = unsaved(strategy)
+    if lost:
+        warnings.warn(
+            f"a checkpoint cannot hold the state of {', '.join(lost)}: "
+            "if this run is stopped, it starts over",
+            stacklevel=2,
+        )
+    else:
+        done = point.moment.epoch if point.epoch and point.moment is not None else 0
+        strategy.plugins.append(
+            CheckpointPlugin(checkpoints, under_way=point.epoch, epochs_done=done)
+        )
+    stream = config.evaluation.stream
+    pairs = list(zip(benchmark.train_stream, evaluation_stream(benchmark, stream), strict=True))
+    workers = {"num_workers": config.training.num_workers}
+    try:
+        for train_experience, eval_experience in pairs[len(records) :]:
+            strategy.train(train_experience, **workers)
+            started = time.perf_counter()
+            metrics = read_metrics(strategy.eval([eval_experience], **workers), stream)
+            memory = results.memory_of(strategy)
+            page = recorder.page()
+            page["seconds"] += time.perf_counter() - started
+            names = benchmark.class_names
+            records.append(
+                {
+                    "experience": int(train_experience.current_experience),
+                    "classes_seen": class_range(train_experience)[1],
+                    "metrics": metrics,
+                    "per_class_ap": results.class_average_precision(strategy.evaluator, names),
+                    **page,
+                    **results.memory_page(memory),
+                }
+            )
+            ends = [hi for _, hi in benchmark.scenario.ranges]
+            results.write_scores(folder, strategy.evaluator, names)
+            results.write_memory(folder, memory, ends)
+            results.write_metrics(folder, records)
+            if not lost or len(records) == len(pairs):
+                moment = Moment(len(records) - 1, Moment.END)
+                checkpoints.save(moment, {"strategy": capture(strategy), "records": records})
+    finally:
+        if progress is not None:
+            progress.close()
+    results.write_results(folder, records)
+    checkpoints.keep_newest()
+    return records
+
+
+def _resolved(
+    config: Config, benchmark: MultiLabelBenchmark, weights: dict[str, Any], shape: tuple[int, ...]
+) -> str:
+    """The text of ``config.yaml``: the configuration, and what else the results depend on."""
+    records = {
+        "class_names": list(benchmark.class_names),
+        "class_order": list(benchmark.scenario.class_order),
+        "weights": dict(weights),
+        "versions": versions(),
+        "git": git_state(),
+        "environment": {**hardware(), "input_shape": list(shape)},
+    }
+    text: str = yaml.safe_dump(config.to_dict() | records, sort_keys=False, allow_unicode=True)
+    return text
