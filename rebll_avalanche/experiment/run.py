@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 import warnings
 from pathlib import Path
@@ -22,6 +23,7 @@ from rebll_avalanche.experiment.config import Config, differences
 from rebll_avalanche.experiment.environment import git_state, hardware, versions
 from rebll_avalanche.experiment.foreign import unsaved
 from rebll_avalanche.experiment.lock import locked
+from rebll_avalanche.experiment.methods import METHOD_OPTIONS
 from rebll_avalanche.experiment.progress import ProgressPlugin, on_terminal
 from rebll_avalanche.experiment.recorder import Recorder
 from rebll_avalanche.experiment.resume import CheckpointPlugin
@@ -30,6 +32,7 @@ from rebll_avalanche.experiment.snapshot import capture, restore
 from rebll_avalanche.experiment.stream import evaluation_stream
 from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.scenario import class_range
+from rebll_avalanche.strategies import get_method
 
 CONFIG, CHECKPOINT = "config.yaml", "checkpoint"
 
@@ -159,6 +162,19 @@ def learn(
     return records
 
 
+def method_as_run(config: Config) -> dict[str, Any]:
+    """The method with its defaults, in plain values: what a reader of the results needs to know."""
+    method = get_method(config.method_name)
+    defaults = inspect.signature(method.build).parameters
+    options = {
+        name: defaults[name].default
+        for name in METHOD_OPTIONS[config.method_name]
+        if name in defaults and isinstance(defaults[name].default, bool | int | float | str)
+    }
+    parameters = options | config.method_options
+    return {"label": method.label, "joint": method.joint, "parameters": parameters}
+
+
 def _resolved(
     config: Config, benchmark: MultiLabelBenchmark, weights: dict[str, Any], shape: tuple[int, ...]
 ) -> str:
@@ -166,6 +182,7 @@ def _resolved(
     records = {
         "class_names": list(benchmark.class_names),
         "class_order": list(benchmark.scenario.class_order),
+        "method_as_run": method_as_run(config),
         "weights": dict(weights),
         "versions": versions(),
         "git": git_state(),
