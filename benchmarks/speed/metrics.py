@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=40_504)
     parser.add_argument("--classes", type=int, default=80)
     parser.add_argument("--repetitions", type=int, default=5)
-    # Both sides sort one class after the other; more threads only make the ratio depend on the machine's load.
+    # Both sides go class by class; more threads would only let the load of the machine into the ratio.
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
