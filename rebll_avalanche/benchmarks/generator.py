@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,14 +15,16 @@ from avalanche.benchmarks.utils.transform_groups import TransformGroups
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from rebll_avalanche.benchmarks.images import Source, as_source
+from rebll_avalanche.benchmarks.cache import cached_images
+from rebll_avalanche.benchmarks.images import ImageFiles, Source, as_source
 from rebll_avalanche.benchmarks.targets import MultiLabelTargets
-from rebll_avalanche.benchmarks.transforms import Transform, to_unit_range
+from rebll_avalanche.benchmarks.transforms import Transform, evaluation_transform, to_unit_range
 from rebll_avalanche.labels import UNKNOWN, check_targets
 from rebll_avalanche.scenario import ClassOrder, Experiences, Scenario
 
 MODES = ("overlap", "disjoint")
 MISSING = ("nan", "negative")
+ON_ERROR = ("raise", "skip")
 
 
 class Samples(Dataset):
@@ -108,11 +112,15 @@ class MultiLabelBenchmark(CLScenario):
         seed: int = 0,
         train_transform: Transform | None = None,
         eval_transform: Transform | None = None,
+        image_size: int | None = None,
+        image_cache: str | Path | None = None,
+        on_error: str = "raise",
     ) -> None:
-        _one_of("mode", mode, MODES)
-        _one_of("missing", missing, MISSING)
-        train_source, train_labels = _checked_split("train", train)
-        test_source, test_labels = _checked_split("test", test)
+        one_of("mode", mode, MODES)
+        one_of("missing", missing, MISSING)
+        one_of("on_error", on_error, ON_ERROR)
+        train_labels = _checked_labels("train", *train)
+        test_labels = _checked_labels("test", *test)
         num_classes = train_labels.shape[1]
         if test_labels.shape[1] != num_classes:
             raise ValueError(
@@ -125,10 +133,19 @@ class MultiLabelBenchmark(CLScenario):
         names = class_names or [str(column) for column in range(num_classes)]
         self.class_names = [names[column] for column in self.scenario.class_order]
         self._missing = missing
-        self._transforms = (train_transform, eval_transform)
+        # What is a picture must at least become a tensor; anything else is passed on as it is.
+        self._fallback = evaluation_transform(image_size) if image_size else to_unit_range
+        self._transforms = {"train": train_transform, "eval": eval_transform}
 
         order = torch.tensor(self.scenario.class_order)
         train_labels, test_labels = train_labels[:, order], test_labels[:, order]
+        train_source, test_source = (
+            _usable(name, as_source(images), labels, image_size, image_cache, on_error)
+            for name, images, labels in (
+                ("train", train[0], train_labels),
+                ("test", test[0], test_labels),
+            )
+        )
         kept, held_out = _cut(len(train_labels), validation_size, seed)
         streams = {
             "train": (train_source, train_labels, kept, mode),
@@ -151,9 +168,10 @@ class MultiLabelBenchmark(CLScenario):
                     "merge it with another experience or add images"
                 )
             indices = candidates[rows]
-            first = 0 if rule == "seen" else lo
-            targets = torch.full((len(rows), self.num_classes), UNKNOWN)
-            targets[:, first:hi] = labels[indices, first:hi]
+            targets = labels.index_select(0, indices)
+            targets[:, hi:] = UNKNOWN
+            if rule != "seen":
+                targets[:, :lo] = UNKNOWN
             if self._missing == "negative":
                 targets.nan_to_num_(nan=0.0)
             experiences.append(
@@ -170,13 +188,14 @@ class MultiLabelBenchmark(CLScenario):
     def _dataset(
         self, source: Source, indices: Tensor, targets: Tensor, training: bool
     ) -> AvalancheDataset:
-        # What is a picture must at least become a tensor; anything else is passed on as it is.
-        fallback = to_unit_range if source.pictures else None
-        train, evaluation = (transform or fallback for transform in self._transforms)
+        groups = {
+            group: transform or (self._fallback if source.pictures else None)
+            for group, transform in self._transforms.items()
+        }
         dataset = AvalancheDataset(
             [Samples(source, indices, targets)],
             data_attributes=[MultiLabelTargets(targets)],
-            transform_groups=TransformGroups({"train": train, "eval": evaluation}),
+            transform_groups=TransformGroups(groups),
         )
         return dataset if training else dataset.eval()
 
@@ -204,6 +223,9 @@ def multilabel_benchmark(
             * ``validation_size``: fraction or number of training images held out by ``seed``.
             * ``train_transform``, ``eval_transform``: from one input to a tensor; where there is
               none, pictures become tensors in [0, 1] and anything else is passed on as it is.
+            * ``image_size``: side of the square that pictures without a transform are resized to.
+            * ``image_cache``: a folder to keep decoded pictures of that size in.
+            * ``on_error``: ``"raise"``, or ``"skip"`` to go on without broken picture files.
 
     Returns:
         A benchmark with ``train_stream``, ``test_stream`` and, when asked, ``valid_stream``.
@@ -211,22 +233,61 @@ def multilabel_benchmark(
     return MultiLabelBenchmark(train, test, scenario, **options)
 
 
-def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
+def one_of(name: str, value: str, allowed: Collection[str]) -> None:
+    """Refuse an option that does not exist, naming those that do."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
 
 
-def _checked_split(name: str, split: tuple[Any, Any]) -> tuple[Source, Tensor]:
-    images, labels = split
-    source = as_source(images)
-    labels = torch.as_tensor(labels, dtype=torch.float32)
-    if labels.ndim != 2 or len(labels) != len(source):
+def _checked_labels(name: str, images: Any, labels: Any) -> Tensor:
+    matrix = torch.as_tensor(labels, dtype=torch.float32)
+    if matrix.ndim != 2 or len(matrix) != len(images):
         raise ValueError(
-            f"{name} has {len(source)} images, so its labels must be [{len(source)}, classes], "
-            f"got {tuple(labels.shape)}"
+            f"{name} has {len(images)} images, so its labels must be [{len(images)}, classes], "
+            f"got {tuple(matrix.shape)}"
         )
-    check_targets(labels)
-    return source, labels
+    check_targets(matrix)
+    return matrix
+
+
+def _usable(
+    name: str,
+    source: Source,
+    labels: Tensor,
+    image_size: int | None,
+    image_cache: str | Path | None,
+    on_error: str,
+) -> Source:
+    """The source itself or its cache, once it is sure that no epoch will stumble over a file.
+
+    Broken files that are to be skipped lose their labels, so that they land in no experience.
+    """
+    if not isinstance(source, ImageFiles):
+        return source
+    problems = source.problems()
+    _report(name, source, problems, on_error)
+    labels[list(problems)] = 0
+    if image_cache is None:
+        return source
+    if image_size is None:
+        raise ValueError("image_cache= keeps pictures of one size; pass image_size=... as well")
+    cache = cached_images(source, image_size, image_cache)
+    found = {index: text for index, text in cache.problems().items() if index not in problems}
+    _report(name, source, found, on_error)
+    labels[list(found)] = 0
+    return cache
+
+
+def _report(name: str, files: ImageFiles, problems: dict[int, str], on_error: str) -> None:
+    if not problems:
+        return
+    first = ", ".join(f"{files.path(i)} ({problems[i]})" for i in list(problems)[:3])
+    message = f"{len(problems)} of {len(files)} {name} images cannot be used: {first}"
+    if on_error == "skip":
+        warnings.warn(f"{message}; they are skipped", stacklevel=4)
+        return
+    kind = FileNotFoundError if set(problems.values()) == {"missing"} else ValueError
+    raise kind(f"{message}; repair them, or pass on_error='skip' to go on without them")
 
 
 def _cut(count: int, validation_size: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -242,10 +303,10 @@ def _cut(count: int, validation_size: float, seed: int) -> tuple[Tensor, Tensor]
 
 def _landing(positives: Tensor, scenario: Scenario, rule: str) -> list[Tensor]:
     """For each experience, the rows whose images it uses."""
+    uses = torch.stack([positives[:, lo:hi].any(dim=1) for lo, hi in scenario.ranges])
     if rule == "seen":
-        return [positives[:, :hi].any(dim=1).nonzero().flatten() for _, hi in scenario.ranges]
-    if rule == "overlap":
-        return [positives[:, lo:hi].any(dim=1).nonzero().flatten() for lo, hi in scenario.ranges]
-    arrival = torch.repeat_interleave(torch.tensor(scenario.sizes)) + 1
-    last = (positives * arrival).amax(dim=1)
-    return [(last == step + 1).nonzero().flatten() for step in range(len(scenario))]
+        uses = uses.cummax(dim=0).values
+    elif rule == "disjoint":
+        later = uses.flip(0).cummax(dim=0).values.flip(0)
+        uses[:-1] &= ~later[1:]
+    return [row.nonzero().flatten() for row in uses]

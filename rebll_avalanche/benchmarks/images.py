@@ -13,8 +13,14 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
+
+# How each format begins and ends; a file that has both was written completely.
+COMPLETE_FILES = (
+    (b"\xff\xd8\xff", b"\xff\xd9"),  # JPEG
+    (b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"),  # PNG
+)
 
 
 class Source(Protocol):
@@ -32,32 +38,40 @@ class ImageFiles:
 
     Args:
         paths: One file per sample.
+        problems: What is known to be wrong with files, by index, if somebody has looked already.
     """
 
     pictures = True
 
-    def __init__(self, paths: Sequence[str | os.PathLike[str]]) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str | os.PathLike[str]],
+        problems: dict[int, str] | None = None,
+    ) -> None:
         # One array of bytes instead of many strings: workers share it without copying.
-        self._paths = np.array([os.fsencode(os.fspath(path)) for path in paths], dtype=np.bytes_)
+        self._paths = np.array([os.fsencode(path) for path in paths], dtype=np.bytes_)
+        self._problems = problems
 
     def __len__(self) -> int:
         return len(self._paths)
 
     def __getitem__(self, index: int) -> Image.Image:
-        path = self.path(index)
-        try:
-            with Image.open(path) as image:
-                return image.convert("RGB")
-        except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-            raise ValueError(f"cannot decode {path}: {error}") from error
+        return decode(self.path(index))
 
     def path(self, index: int) -> Path:
         """The file of one sample."""
         return Path(os.fsdecode(self._paths[index]))
 
+    def problems(self) -> dict[int, str]:
+        """What is wrong with which files, found out from both ends of each, without decoding."""
+        if self._problems is None:
+            found = ((index, file_problem(self.path(index))) for index in range(len(self)))
+            self._problems = {index: problem for index, problem in found if problem}
+        return self._problems
+
 
 class ImageArray:
-    """Pictures in memory or in a memory map.
+    """Pictures in memory.
 
     Args:
         array: ``uint8 [samples, height, width, 3]``.
@@ -72,7 +86,7 @@ class ImageArray:
         return len(self.array)
 
     def __getitem__(self, index: int) -> Image.Image:
-        return Image.fromarray(np.ascontiguousarray(self.array[index]))
+        return Image.fromarray(self.array[index])
 
 
 class Rows:
@@ -123,7 +137,7 @@ def as_source(images: Any) -> Source:
     if isinstance(images, ImageFiles | ImageArray | Rows | Inputs):
         return images
     if isinstance(images, np.ndarray | Tensor):
-        if images.ndim == 4 and images.shape[-1] == 3 and str(images.dtype).endswith("uint8"):
+        if images.ndim == 4 and images.shape[-1] == 3 and images.dtype in (np.uint8, torch.uint8):
             return ImageArray(np.asarray(images))
         return Rows(images)
     if not hasattr(images, "__len__") or not hasattr(images, "__getitem__"):
@@ -133,3 +147,41 @@ def as_source(images: Any) -> Source:
     if len(images) and isinstance(images, Sequence) and isinstance(images[0], str | os.PathLike):
         return ImageFiles(images)
     return Inputs(images)
+
+
+def decode(path: Path) -> Image.Image:
+    """Read one picture.
+
+    Raises:
+        ValueError: When it is not one, with its path.
+    """
+    try:
+        with Image.open(path) as image:
+            return image.convert("RGB")
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError(
+            f"cannot decode {path}: {error}; repair it, or leave such files out with "
+            "on_error='skip' and image_cache=..., which decodes each file once before training"
+        ) from error
+
+
+def file_problem(path: Path) -> str | None:
+    """What is wrong with a picture file, or None; looks at both ends and decodes only in doubt."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(16)
+            file.seek(-min(os.fstat(file.fileno()).st_size, 64), os.SEEK_END)
+            tail = file.read()
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return str(error)
+    if not head:
+        return "empty"
+    if any(head.startswith(start) and end in tail for start, end in COMPLETE_FILES):
+        return None
+    try:
+        decode(path)
+    except ValueError as error:
+        return str(error.__cause__)
+    return None

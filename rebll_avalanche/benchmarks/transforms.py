@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
+from torchvision.transforms import v2
 
 Transform = Callable[[Any], Any]
+MeanAndStd = tuple[Sequence[float], Sequence[float]]
 
 
 def to_unit_range(picture: Any) -> Tensor:
@@ -21,3 +24,100 @@ def to_unit_range(picture: Any) -> Tensor:
     if not isinstance(picture, Tensor):
         picture = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
     return picture.to(torch.float32, memory_format=torch.contiguous_format).div_(255)
+
+
+def resize(picture: Image.Image, image_size: int) -> Image.Image:
+    """A picture as a square, whatever its shape was; the one way that this package does it."""
+    if picture.size == (image_size, image_size):
+        return picture
+    resized: Image.Image = v2.functional.resize(picture, [image_size, image_size])
+    return resized
+
+
+class Resize:
+    """:func:`resize` with a fixed size.
+
+    Args:
+        image_size: Side of the square.
+    """
+
+    def __init__(self, image_size: int) -> None:
+        self.image_size = image_size
+
+    def __call__(self, picture: Image.Image) -> Image.Image:
+        return resize(picture, self.image_size)
+
+
+class Cutout:
+    """Covers one rectangle of a picture with one random colour, every time.
+
+    Args:
+        share: Width and height of the rectangle as a share of the picture's. Its centre is anywhere
+            in the picture, so that a part of it may fall outside.
+    """
+
+    def __init__(self, share: float = 0.5) -> None:
+        if not 0 < share <= 1:
+            raise ValueError(f"the covered share of each side must be in (0, 1], got {share}")
+        self.share = share
+
+    def __call__(self, picture: Image.Image) -> Image.Image:
+        width, height = picture.size
+        # Torch's generator: data loaders give each of their workers its own seed for it.
+        along, down = torch.rand(2).tolist()
+        half_width, half_height = self.share * width / 2, self.share * height / 2
+        left, right = along * width - half_width, along * width + half_width
+        top, bottom = down * height - half_height, down * height + half_height
+        box = (
+            max(round(left), 0),
+            max(round(top), 0),
+            min(round(right), width),
+            min(round(bottom), height),
+        )
+        red, green, blue = torch.randint(256, (3,)).tolist()
+        picture = picture.copy()
+        picture.paste((red, green, blue), box)
+        return picture
+
+
+def training_transform(
+    image_size: int,
+    *,
+    cutout: float = 0.5,
+    randaugment: bool = True,
+    normalize: MeanAndStd | None = None,
+) -> Transform:
+    """The paper's augmentation: square, Cutout, RandAugment, [0, 1].
+
+    Args:
+        image_size: Side of the square.
+        cutout: See :class:`Cutout`; 0 for none.
+        randaugment: Whether to apply torchvision's ``RandAugment``.
+        normalize: Mean and standard deviation per channel, for a network that wants its input so and
+            does not do it itself. Models of :func:`rebll_avalanche.build_model` do it themselves.
+    """
+    steps: list[Transform] = [Resize(image_size)]
+    if cutout:
+        steps.append(Cutout(cutout))
+    if randaugment:
+        steps.append(v2.RandAugment())
+    return _compose(steps, normalize)
+
+
+def evaluation_transform(image_size: int, *, normalize: MeanAndStd | None = None) -> Transform:
+    """Square and [0, 1], nothing random.
+
+    Args:
+        image_size: Side of the square.
+        normalize: See :func:`training_transform`.
+    """
+    return _compose([Resize(image_size)], normalize)
+
+
+def _compose(steps: list[Transform], normalize: MeanAndStd | None) -> Transform:
+    steps = [*steps, to_unit_range]
+    if normalize is not None:
+        mean, std = normalize
+        steps.append(v2.Normalize(list(mean), list(std)))
+    transform: Transform = v2.Compose(steps)
+    return transform

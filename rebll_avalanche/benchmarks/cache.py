@@ -1,0 +1,163 @@
+"""Decoded, resized pictures kept on disk, so that an epoch reads memory instead of JPEG.
+
+One folder per set of files and size holds ``images.npy`` (``uint8 [files, side, side, 3]``, mapped into
+memory and shared by all workers and runs), a checksum per picture and the list of broken files. It is
+built under another name and renamed at the end: whoever sees the folder sees it complete, and of two
+processes that build it at once the second throws its copy away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import warnings
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from tqdm import tqdm
+
+from rebll_avalanche.benchmarks.images import ImageFiles, decode
+from rebll_avalanche.benchmarks.transforms import resize
+
+# Part of every key: raise it when pictures would come out differently.
+VERSION = 1
+# Pictures whose checksum is compared on open, spread over the whole file.
+SPOT_CHECKS = 64
+
+
+class ImageCache:
+    """Pictures of the size they are trained at, decoded once; see :func:`cached_images`.
+
+    Args:
+        folder: One that :func:`cached_images` has built.
+        shape: What its pictures must look like together.
+
+    Raises:
+        ValueError: When the folder does not hold what was once written there.
+    """
+
+    pictures = True
+
+    def __init__(self, folder: Path, shape: tuple[int, ...]) -> None:
+        self.folder = folder
+        self.array = self._map()
+        checksums = np.load(folder / "checksums.npy")
+        if self.array.shape != shape or self.array.dtype != np.uint8 or len(checksums) != shape[0]:
+            raise ValueError(f"holds {self.array.dtype} {self.array.shape}, not uint8 {shape}")
+        for index in np.unique(np.linspace(0, shape[0] - 1, SPOT_CHECKS).astype(int)):
+            if zlib.crc32(self.array[index]) != checksums[index]:
+                raise ValueError(f"picture {index} is not what was written")
+        texts = json.loads((folder / "problems.json").read_text())
+        self._problems = {int(index): text for index, text in texts.items()}
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        return Image.fromarray(self.array[index])
+
+    def problems(self) -> dict[int, str]:
+        """Why which files could not be decoded."""
+        return self._problems
+
+    def _map(self) -> np.ndarray:
+        array: np.ndarray = np.load(self.folder / "images.npy", mmap_mode="r")
+        return array
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker or a checkpoint gets the address, not a copy of all pictures.
+        return {**self.__dict__, "array": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.array = self._map()
+
+
+def cached_images(files: ImageFiles, image_size: int, folder: str | Path) -> ImageCache:
+    """The pictures of some files as squares, decoded now unless that has been done before.
+
+    Args:
+        files: Which pictures.
+        image_size: Side of the squares.
+        folder: Where caches live; one folder serves any number of data sets and sizes.
+    """
+    place = Path(folder).expanduser() / f"{image_size}px-{_key(files, image_size)}"
+    shape = (len(files), image_size, image_size, 3)
+    if place.exists():
+        try:
+            return ImageCache(place, shape)
+        except (ValueError, OSError, EOFError) as error:
+            warnings.warn(f"{place} is damaged ({error}) and is built again", stacklevel=2)
+            _remove(place)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f"{place.name}-", suffix=".part", dir=place.parent))
+    try:
+        _build(files, image_size, shape, draft)
+        _publish(draft, place)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return ImageCache(place, shape)
+
+
+def _key(files: ImageFiles, image_size: int) -> str:
+    """Names, sizes and times of writing of all files: another content gives another key."""
+    digest = hashlib.sha256(f"{VERSION} {image_size} {len(files)}".encode())
+    for index in range(len(files)):
+        path = files.path(index)
+        try:
+            status = path.stat()
+            entry = f"\n{path.name} {status.st_size} {status.st_mtime_ns}"
+        except OSError:
+            entry = f"\n{path.name} missing"
+        digest.update(entry.encode())
+    return digest.hexdigest()[:20]
+
+
+def _build(files: ImageFiles, image_size: int, shape: tuple[int, ...], draft: Path) -> None:
+    images = np.lib.format.open_memmap(draft / "images.npy", "w+", np.uint8, shape)
+    checksums = np.zeros(len(files), dtype=np.uint32)
+    problems: dict[int, str] = {}
+
+    def fill(index: int) -> None:
+        try:
+            images[index] = np.asarray(resize(decode(files.path(index)), image_size))
+        except ValueError as error:
+            problems[index] = str(error.__cause__)
+        checksums[index] = zlib.crc32(images[index])
+
+    # Pillow decodes outside of the interpreter's lock, so threads use all cores.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        work = pool.map(fill, range(len(files)))
+        for _ in tqdm(work, total=len(files), desc=f"decoding to {image_size} px", disable=None):
+            pass
+    images.flush()
+    np.save(draft / "checksums.npy", checksums)
+    texts = {str(index): problems[index] for index in sorted(problems)}
+    (draft / "problems.json").write_text(json.dumps(texts))
+
+
+def _publish(draft: Path, place: Path) -> None:
+    try:
+        draft.rename(place)
+    except OSError:
+        # Another process was faster; what it has published is the same.
+        if not place.exists():
+            raise
+
+
+def _remove(place: Path) -> None:
+    """Take a damaged cache away in one step, so that nobody opens half of it."""
+    grave = Path(tempfile.mkdtemp(prefix=f"{place.name}-", suffix=".part", dir=place.parent))
+    try:
+        place.rename(grave / "damaged")
+    except FileNotFoundError:
+        pass  # somebody else has already
+    finally:
+        shutil.rmtree(grave, ignore_errors=True)

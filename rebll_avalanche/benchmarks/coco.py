@@ -1,0 +1,112 @@
+"""MS-COCO as a stream of experiences."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark, one_of
+from rebll_avalanche.benchmarks.images import ImageFiles
+from rebll_avalanche.benchmarks.label_cache import LabelTable, cached_table
+from rebll_avalanche.benchmarks.transforms import (
+    Transform,
+    evaluation_transform,
+    training_transform,
+)
+from rebll_avalanche.benchmarks.voc import POLICIES
+from rebll_avalanche.scenario import Experiences, Scenario
+
+
+class COCO2014(MultiLabelBenchmark):
+    """Streams from MS-COCO 2014: trained on ``train2014``, tested on ``val2014``.
+
+    Columns are the classes in alphabetical order. Images without any object are in no experience.
+
+    Args:
+        scenario: ``"B20-C4"``, one list of classes per experience, or a :class:`Scenario`.
+        root: The folder that holds ``train2014``, ``val2014`` and ``annotations``.
+        crowd: What a class becomes of which an image shows only a crowd: ``"drop"`` absent,
+            ``"keep"`` present, ``"unknown"`` not annotated.
+        image_size: Side of the square that images are resized to.
+        train_transform: Instead of the paper's augmentation, :func:`training_transform`.
+        eval_transform: Instead of :func:`evaluation_transform`.
+        **options: See :func:`multilabel_benchmark`.
+    """
+
+    def __init__(
+        self,
+        scenario: str | Experiences | Scenario,
+        *,
+        root: str | Path = "data",
+        crowd: str = "drop",
+        image_size: int = 224,
+        train_transform: Transform | None = None,
+        eval_transform: Transform | None = None,
+        **options: Any,
+    ) -> None:
+        one_of("crowd", crowd, POLICIES)
+        train, test = (read_coco(root, split, crowd=crowd) for split in ("train2014", "val2014"))
+        if train.class_names != test.class_names:
+            differing = sorted(set(train.class_names) ^ set(test.class_names))
+            raise ValueError(
+                f"train2014 and val2014 do not have the same classes: {', '.join(differing)}"
+            )
+        super().__init__(
+            (train.files, train.labels),
+            (test.files, test.labels),
+            scenario,
+            class_names=train.class_names,
+            image_size=image_size,
+            train_transform=train_transform or training_transform(image_size),
+            eval_transform=eval_transform or evaluation_transform(image_size),
+            **options,
+        )
+
+
+def read_coco(root: str | Path, split: str, *, crowd: str = "drop") -> LabelTable:
+    """The label table of one split; see :class:`COCO2014`.
+
+    Raises:
+        FileNotFoundError: When annotations or images are not there.
+        ValueError: When the annotations cannot be read.
+    """
+    folder = Path(root).expanduser().resolve()
+    annotations, images = folder / "annotations" / f"instances_{split}.json", folder / split
+    for path in (annotations, images):
+        if not path.exists():
+            raise FileNotFoundError(
+                f"no COCO {split} images: {path} is missing; point root= to the folder that holds "
+                f"annotations and {split}"
+            )
+    return cached_table(
+        [annotations, images], f"coco {crowd}", lambda: _read(annotations, images, crowd)
+    )
+
+
+def _read(annotations: Path, images: Path, crowd: str) -> LabelTable:
+    from pycocotools.coco import COCO
+
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            coco = COCO(str(annotations))
+    except (json.JSONDecodeError, KeyError) as error:
+        raise ValueError(
+            f"cannot read {annotations}: {error}; the download is not complete"
+        ) from error
+    categories = sorted(coco.cats.values(), key=lambda category: category["name"])
+    columns = {category["id"]: column for column, category in enumerate(categories)}
+    samples = sorted(coco.imgs)
+    rows = {image: row for row, image in enumerate(samples)}
+    labels = np.zeros((len(samples), len(columns)), dtype=np.float32)
+    # Crowds first: a plain object in the same image has the last word.
+    for crowds, value in ((1, POLICIES[crowd]), (0, 1.0)):
+        chosen = [entry for entry in coco.anns.values() if entry.get("iscrowd", 0) == crowds]
+        where = [rows[entry["image_id"]] for entry in chosen]
+        labels[where, [columns[entry["category_id"]] for entry in chosen]] = value
+    files = ImageFiles([images / coco.imgs[image]["file_name"] for image in samples])
+    return LabelTable(files, labels, [category["name"] for category in categories])

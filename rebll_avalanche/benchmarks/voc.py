@@ -1,0 +1,149 @@
+"""PASCAL VOC as a stream of experiences."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark, one_of
+from rebll_avalanche.benchmarks.images import ImageFiles
+from rebll_avalanche.benchmarks.label_cache import LabelTable, cached_table
+from rebll_avalanche.benchmarks.transforms import (
+    Transform,
+    evaluation_transform,
+    training_transform,
+)
+from rebll_avalanche.labels import UNKNOWN
+from rebll_avalanche.scenario import Experiences, Scenario
+
+VOC_CLASSES = (
+    "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
+    "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train",
+    "tvmonitor",
+)  # fmt: skip
+# The annotations of the test images of 2012 were never published.
+SPLITS = {"2007": ("trainval", "test"), "2012": ("train", "val")}
+# What an object that does not count as a plain example makes of its label.
+POLICIES = {"drop": 0.0, "keep": 1.0, "unknown": UNKNOWN}
+
+
+class VOC2007(MultiLabelBenchmark):
+    """Streams from a VOC devkit: trained on ``trainval``, tested on ``test``.
+
+    Args:
+        scenario: ``"B5-C3"``, one list of classes per experience, or a :class:`Scenario`.
+        root: The folder that holds ``VOCdevkit``.
+        year: ``"2007"``, or ``"2012"`` for its ``train`` and ``val`` images.
+        download: Fetch what is missing through torchvision.
+        difficult: What a class becomes of which an image shows only objects marked as difficult:
+            ``"drop"`` absent, as the field does; ``"keep"`` present; ``"unknown"`` not annotated.
+        class_names: The classes of the devkit, for one that is not VOC's own.
+        image_size: Side of the square that images are resized to.
+        train_transform: Instead of the paper's augmentation, :func:`training_transform`.
+        eval_transform: Instead of :func:`evaluation_transform`.
+        **options: See :func:`multilabel_benchmark`.
+    """
+
+    def __init__(
+        self,
+        scenario: str | Experiences | Scenario,
+        *,
+        root: str | Path = "data",
+        year: str = "2007",
+        download: bool = False,
+        difficult: str = "drop",
+        class_names: Sequence[str] = VOC_CLASSES,
+        image_size: int = 224,
+        train_transform: Transform | None = None,
+        eval_transform: Transform | None = None,
+        **options: Any,
+    ) -> None:
+        one_of("year", year, SPLITS)
+        one_of("difficult", difficult, POLICIES)
+        train, test = (
+            read_voc(root, year, split, class_names, difficult=difficult, download=download)
+            for split in SPLITS[year]
+        )
+        super().__init__(
+            (train.files, train.labels),
+            (test.files, test.labels),
+            scenario,
+            class_names=list(class_names),
+            image_size=image_size,
+            train_transform=train_transform or training_transform(image_size),
+            eval_transform=eval_transform or evaluation_transform(image_size),
+            **options,
+        )
+
+
+def read_voc(
+    root: str | Path,
+    year: str,
+    split: str,
+    class_names: Sequence[str],
+    *,
+    difficult: str = "drop",
+    download: bool = False,
+) -> LabelTable:
+    """The label table of one split of a devkit; see :class:`VOC2007`.
+
+    Raises:
+        FileNotFoundError: When the devkit or one of its annotations is not there.
+        ValueError: When an annotation cannot be read or names an unknown class.
+    """
+    devkit = Path(root).expanduser().resolve() / "VOCdevkit" / f"VOC{year}"
+    listing = devkit / "ImageSets" / "Main" / f"{split}.txt"
+    if not listing.is_file() and download:
+        from torchvision.datasets import VOCDetection
+
+        VOCDetection(str(root), year=year, image_set=split, download=True)
+    if not listing.is_file():
+        raise FileNotFoundError(
+            f"no VOC {year} {split} images: {listing} is missing; point root= to the folder that "
+            "holds VOCdevkit, or pass download=True"
+        )
+    names = [line.split()[0] for line in listing.read_text().splitlines() if line.strip()]
+    folder = devkit / "Annotations"
+    present = set(os.listdir(folder)) if folder.is_dir() else set()
+    missing = [name for name in names if f"{name}.xml" not in present]
+    if missing:
+        raise FileNotFoundError(
+            f"{len(missing)} of {len(names)} annotations of {split} are missing, the first is "
+            f"{folder / missing[0]}.xml; the download is not complete"
+        )
+    annotations = [f"{folder}/{name}.xml" for name in names]
+
+    def read() -> LabelTable:
+        columns = {name: column for column, name in enumerate(class_names)}
+        labels = np.zeros((len(names), len(columns)), dtype=np.float32)
+        for row, path in zip(labels, annotations, strict=True):
+            _read_annotation(path, row, columns, POLICIES[difficult])
+        files = ImageFiles([f"{devkit}/JPEGImages/{name}.jpg" for name in names])
+        return LabelTable(files, labels, list(class_names))
+
+    depends_on: list[str | Path] = [listing, devkit / "JPEGImages", *annotations]
+    return cached_table(depends_on, f"voc {difficult} {' '.join(class_names)}", read)
+
+
+def _read_annotation(
+    path: str, row: np.ndarray, columns: dict[str, int], difficult_label: float
+) -> None:
+    try:
+        root = ElementTree.parse(path).getroot()
+    except ElementTree.ParseError as error:
+        raise ValueError(f"cannot read {path}: {error}; the download is not complete") from error
+    plain: set[int] = set()
+    difficult: set[int] = set()
+    for entry in root.iter("object"):
+        name = entry.findtext("name", "").strip()
+        if name not in columns:
+            raise ValueError(f"{path} names the class {name!r}, known are: {', '.join(columns)}")
+        marked = entry.findtext("difficult", "0").strip() == "1"
+        (difficult if marked else plain).add(columns[name])
+    row[list(difficult)] = difficult_label
+    row[list(plain)] = 1.0
