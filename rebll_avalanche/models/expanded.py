@@ -1,0 +1,68 @@
+"""A linear head on an expansion of the pooled features."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from rebll_avalanche.models.heads import GrowingLinear
+
+
+class ExpandedLinear(GrowingLinear):
+    """A linear row per class on a fixed function of the feature map.
+
+    Args:
+        in_features: Channels of the feature map.
+        power: Exponent of the pooled features (the sign is kept). Below 1 it tames the few channels
+            that are very active; 1 changes nothing.
+        max_pool: Put the maximum over the map beside its mean.
+        random_features: Replace the pooled features by this many random ReLU features of them.
+        seed: Of the random features.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        *,
+        power: float = 0.5,
+        max_pool: bool = False,
+        random_features: int = 0,
+        seed: int = 0,
+    ) -> None:
+        pooled = in_features * (2 if max_pool else 1)
+        super().__init__(random_features or pooled)
+        self.power = power
+        self.max_pool = max_pool
+        projection = None
+        if random_features:
+            generator = torch.Generator().manual_seed(seed)
+            draw = torch.rand(random_features, pooled, generator=generator)
+            projection = (2 * draw - 1) / math.sqrt(pooled)  # as nn.Linear begins
+        # The seed is enough to draw it again, so it is not saved.
+        self.register_buffer("projection", projection, persistent=False)
+
+    def expand(self, features: Tensor) -> Tensor:
+        """The vectors ``[batch, in_features]`` that the linear rows see."""
+        if features.ndim == 2:
+            features = features[:, :, None, None]
+        pooled = features.mean(dim=(2, 3))
+        if self.max_pool:
+            pooled = torch.cat([pooled, features.amax(dim=(2, 3))], dim=1)
+        if self.power != 1:
+            pooled = pooled.sign() * pooled.abs().pow(self.power)
+        if self.projection is not None:
+            pooled = nn.functional.linear(pooled, self.projection).relu()
+        return pooled
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits of a feature map or of vectors."""
+        return nn.functional.linear(self.expand(features), self.weight, self.bias)
+
+    def class_activation_maps(self, feature_map: Tensor) -> Tensor:
+        """Every position's evidence, as if its features filled the whole image."""
+        batch, _, height, width = feature_map.shape
+        positions = feature_map.permute(0, 2, 3, 1).flatten(0, 2)
+        evidence = nn.functional.linear(self.expand(positions), self.weight)
+        return evidence.unflatten(0, (batch, height, width)).permute(0, 3, 1, 2)

@@ -1,0 +1,124 @@
+"""Closed-form learning as Avalanche strategies: one pass, no gradient, no stored images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from avalanche.training.plugins import SupervisedPlugin
+from torch import nn
+from torch.optim import Optimizer
+
+from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
+from rebll_avalanche.strategies.baselines import FineTuning
+
+
+class ClosedForm(FineTuning):
+    """A ridge-regression head on a network that does not change.
+
+    The method is :class:`~rebll_avalanche.plugins.closed_form.ClosedFormPlugin`; this strategy makes
+    the one pass over each experience, in the transforms and mode of evaluation. Logits are log-odds.
+
+    Args:
+        model: With a linear or an expanded head; its backbone should be pretrained.
+        optimizer: Not needed: nothing has a gradient. Accepted so that all methods are built alike.
+        unknown: This and the following, down to ``weighting``, are parameters of the plugin.
+        threshold: Of pseudo-labels.
+        gamma: Ridge penalty; chosen by generalised cross-validation if not given.
+        per_class_gamma: Choose one for every class.
+        recognise_repeats: Count an image that comes again once.
+        calibrate: Turn scores into log-odds.
+        intercept: Fit one.
+        weighting: How much each image counts.
+        train_epochs: Ignored: one pass is exact.
+        plugins: Further plugins, called before this method's own.
+        **options: As in :class:`FineTuning`.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        optimizer: Optimizer | None = None,
+        unknown: str = "negative",
+        threshold: float = 0.7,
+        gamma: float | None = None,
+        per_class_gamma: bool = False,
+        recognise_repeats: bool = True,
+        calibrate: bool = True,
+        intercept: bool = True,
+        weighting: str = "equal",
+        train_epochs: int = 1,
+        plugins: Sequence[SupervisedPlugin] | None = None,
+        **options: Any,
+    ) -> None:
+        self.closed_form = ClosedFormPlugin(
+            unknown=unknown,
+            threshold=threshold,
+            gamma=gamma,
+            per_class_gamma=per_class_gamma,
+            recognise_repeats=recognise_repeats,
+            calibrate=calibrate,
+            intercept=intercept,
+            weighting=weighting,
+        )
+        super().__init__(
+            model=model,
+            optimizer=optimizer or torch.optim.SGD(model.parameters(), lr=0.0),
+            plugins=[*(plugins or []), self.closed_form],
+            train_epochs=1,
+            **options,
+        )
+
+    def train_dataset_adaptation(self, **kwargs: Any) -> None:
+        """Images as in evaluation: the sums must be of the features that predictions will see."""
+        self.adapted_dataset = self.experience.dataset.eval()
+
+    def make_train_dataloader(self, shuffle: bool = False, **kwargs: Any) -> None:
+        """Any order gives the same sums; a fixed one gives the same bits."""
+        super().make_train_dataloader(shuffle=False, **kwargs)
+
+    def training_epoch(self, **kwargs: Any) -> None:
+        """The pass: Avalanche's hooks around each batch, without a backward step."""
+        self.model.eval()
+        for batch in self.dataloader:
+            self.mbatch = batch
+            self._unpack_minibatch()
+            self._before_training_iteration(**kwargs)
+            self._before_forward(**kwargs)
+            self.mb_output = self.closed_form.observe(self.model, self.mb_x, self.mb_y)
+            self._after_forward(**kwargs)
+            self.loss = self.criterion().detach()
+            # No parameter has a gradient, so nothing moves; schedules count the steps.
+            self._before_update(**kwargs)
+            self.optimizer_step()
+            self._after_update(**kwargs)
+            self._after_training_iteration(**kwargs)
+        self.model.train()
+
+
+class L3A(ClosedForm):
+    """Label-augmented analytic adaptation, as published.
+
+    Hard pseudo-labels for earlier classes where ``sigmoid(score)`` is above 0.7, rare classes weighted
+    up, a fixed penalty, no intercept, no calibration: its scores regress labels, so the authors
+    threshold ``sigmoid(score)`` at 0.525. It wants ``build_model(..., head="expanded", power=1,
+    random_features=8192)`` (VOC; 4096 for COCO) and, before, one epoch of fine-tuning on the first
+    experience.
+
+    Args:
+        gamma: Ridge penalty; the authors' is 1000 for convolutional networks, 1 for transformers.
+        threshold: Of the pseudo-labels.
+        **options: As in :class:`ClosedForm`.
+    """
+
+    def __init__(self, *, gamma: float = 1000.0, threshold: float = 0.7, **options: Any) -> None:
+        published: dict[str, Any] = {
+            "unknown": "hard",
+            "recognise_repeats": False,
+            "calibrate": False,
+            "intercept": False,
+            "weighting": "inverse_sqrt",
+        }
+        super().__init__(gamma=gamma, threshold=threshold, **(published | options))
