@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rebll_avalanche.report.names import BENCHMARKS, CEILINGS, value
+from rebll_avalanche.report.names import BENCHMARKS, value
 from rebll_avalanche.report.runs import Run, Step
 
 
@@ -47,7 +47,7 @@ class Group:
     @property
     def ceiling(self) -> bool:
         """Whether it is trained on everything at once."""
-        return self.method in CEILINGS
+        return self.first.joint
 
     @property
     def first(self) -> Run:

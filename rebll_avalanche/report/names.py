@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-# The registry of methods has the same labels, but importing it would import torch.
-LABELS = {
-    "rebll": "RebLL (AKD + OR)",
-    "akd": "RebLL (AKD)",
-    "fine-tuning": "Fine-Tuning",
-    "joint": "Joint",
-    "cumulative": "Cumulative",
-    "lwf": "LwF",
-    "er": "ER",
-}
-
 BENCHMARKS = {
     "voc": "PASCAL VOC 2007",
     "coco": "MS-COCO 2014",
     "scenes": "Drawn scenes",
     "csv": "Own images",
 }
-
-# The ceiling: it sees all classes at once, so it neither competes nor forgets.
-CEILINGS = ("joint",)
-
-
-def method_label(name: str) -> str:
-    """The label of a method; one that is not known keeps its name."""
-    return LABELS.get(name, name)
 
 
 def percent(fraction: float | None, digits: int = 1) -> str:

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import yaml
 
-from rebll_avalanche.report.names import method_label
-
 # The sections of config.yaml that decide something; the others are a record of how the run was made.
 DECISIONS = ("benchmark", "model", "method", "training", "evaluation")
 # Two runs may differ in these and still be the same experiment.
-IRRELEVANT = ("benchmark.root", "evaluation.batch_size", "training.device", "training.num_workers")
+IRRELEVANT = (
+    "benchmark.root", "benchmark.image_cache", "evaluation.batch_size", "training.device",
+    "training.num_workers",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,12 @@ class Run:
     @property
     def label(self) -> str:
         """The method's name as tables print it."""
-        return method_label(self.method)
+        return str(self._as_run.get("label", self.method))
+
+    @property
+    def joint(self) -> bool:
+        """Whether it is a ceiling: trained on everything at once, it neither competes nor forgets."""
+        return bool(self._as_run.get("joint", False))
 
     @property
     def seed(self) -> int:
@@ -74,9 +80,14 @@ class Run:
         setting = self.setting
         return {key: value for key, value in self._decided.items() if key not in setting}
 
+    @property
+    def _as_run(self) -> dict[str, Any]:
+        return dict(self.config.get("method_as_run", {}))
+
     @cached_property
     def _decided(self) -> dict[str, Any]:
         decided = flat({name: self.config[name] for name in DECISIONS if name in self.config})
+        decided |= flat({"method": self._as_run.get("parameters", {})})
         return {key: value for key, value in decided.items() if key not in IRRELEVANT}
 
     @property

@@ -46,7 +46,7 @@ HOME = {
     "csc": 5,
     "krt": 3,
     "agcn": 6,
-    "derpp": 7,
+    "der++": 7,
     "fine-tuning": 9,
 }
 

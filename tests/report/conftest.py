@@ -29,6 +29,10 @@ CHARACTER = {
     "fine-tuning": (2.9, 0.95, 0.0),
     "joint": (3.4, 0.0, 0.0),
 }
+LABELS = {
+    "rebll": "RebLL (AKD + OR)", "akd": "RebLL (AKD)", "lwf": "LwF", "er": "ER",
+    "fine-tuning": "Fine-Tuning", "joint": "Joint",
+}  # fmt: skip
 MEMORY = ("rebll", "er")
 
 Write = Callable[..., Path]
@@ -72,6 +76,11 @@ def _write_run(
         "evaluation": {"stream": "test", "thresholds": [0.8, 0.5]},
         "seed": seed,
         "class_names": CLASSES,
+        "method_as_run": {
+            "label": LABELS[method],
+            "joint": method == "joint",
+            "parameters": options,
+        },
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     hardness = np.random.default_rng(0).normal(0, 0.5, len(CLASSES)) + draw.normal(

@@ -1,0 +1,136 @@
+"""``rebll cam``: where in images a run's model sees each class."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rebll_avalanche.commands.predict import Problems, image_files, plain_name
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rebll_avalanche.inference import TrainedModel
+
+HELP = """Draw where in images the model of a run sees each class. Without images, some of the run's own test
+images are taken, evenly from those with several labels; the report shows what is written to RUN/cam."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which run, which images, how many."""
+    parser.add_argument("run", type=Path, help="a run folder")
+    parser.add_argument("images", nargs="*", help="images, folders, or -; test images if not given")
+    parser.add_argument("-o", "--output", type=Path, help="folder; RUN/cam if not given")
+    parser.add_argument("--count", type=int, default=8, help="of test images (default: 8)")
+    parser.add_argument("--classes", type=int, default=4, help="maps per image (default: 4)")
+    parser.add_argument(
+        "--grad-cam",
+        action="store_true",
+        help="use Grad-CAM even where the head has maps of its own",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write pictures, overlays and ``cam.json``; 1 if an image could not be read."""
+    from rebll_avalanche.inference import load_run, overlay, reduced
+
+    trained = load_run(arguments.run)
+    problems = Problems()
+    shown = (
+        _given(trained, arguments.images, problems)
+        if arguments.images
+        else _tested(trained, arguments.count)
+    )
+    final = arguments.output or arguments.run / "cam"
+    aside = final.with_name(f".{final.name}.writing")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    records = []
+    for number, image in enumerate(shown):
+        scores = trained.scores(image.inputs)[0]
+        maps = trained.activation_maps(image.inputs, grad_cam=arguments.grad_cam)[0]
+        file = f"{number:03d}.jpg"
+        reduced(image.picture).save(aside / file, quality=88)
+        entries = []
+        for column in _chosen(scores, image.truth, trained.threshold, arguments.classes):
+            entry = _entry(trained.class_names[column], scores[column], image.truth, column)
+            entry["file"] = f"{number:03d}-{plain_name(entry['label'])}.jpg"
+            overlay(image.picture, maps[column]).save(aside / entry["file"], quality=88)
+            entries.append(entry)
+        records.append({"name": image.name, "file": file, "maps": entries})
+    if not records:
+        shutil.rmtree(aside)
+        raise ValueError("there is no image to draw maps for")
+    (aside / "cam.json").write_text(
+        json.dumps(records, ensure_ascii=False, indent=1), encoding="utf-8"
+    )
+    _replace(final, aside)
+    print(final)
+    return 1 if problems.count else 0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An image to draw maps for, as a picture and as the model takes it, with labels if it has some."""
+
+    name: str
+    picture: Any
+    inputs: Tensor
+    truth: Tensor | None = None
+
+
+def _given(trained: TrainedModel, names: list[str], problems: Problems) -> Iterator[Shown]:
+    for path in image_files(names, sys.stdin, problems):
+        for picture in problems.read([path]).values():
+            yield Shown(path.name, picture, trained.prepare([picture]))
+
+
+def _tested(trained: TrainedModel, count: int) -> Iterator[Shown]:
+    """Test images with their labels, chosen by place and never by score."""
+    import torch
+    from torchvision.transforms.v2.functional import to_pil_image
+
+    from rebll_avalanche.experiment.build import build_benchmark
+    from rebll_avalanche.labels import label_matrix
+
+    dataset = build_benchmark(trained.config).test_stream[-1].dataset
+    labels = label_matrix(dataset)[:, : len(trained.class_names)]
+    several = (labels.nan_to_num(0).sum(dim=1) >= 2).nonzero().flatten()
+    pool = several if len(several) >= count else torch.arange(len(labels))
+    places = torch.linspace(0, len(pool) - 1, min(count, len(pool))).round().long()
+    for index in pool[places].tolist():
+        inputs = dataset[index][0]
+        yield Shown(f"test image {index}", to_pil_image(inputs), inputs[None], labels[index])
+
+
+def _chosen(scores: Tensor, truth: Tensor | None, threshold: float, most: int) -> list[int]:
+    """Classes to show, highest score first: what is there or predicted, and at least the highest."""
+    interesting = scores > threshold
+    if truth is not None:
+        interesting |= truth == 1
+    interesting[scores.argmax()] = True
+    order = scores.argsort(descending=True).tolist()
+    return [column for column in order if interesting[column]][:most]
+
+
+def _entry(label: str, score: Tensor, truth: Tensor | None, column: int) -> dict[str, Any]:
+    """What ``cam.json`` says of a map; ``present`` is null when nobody knows."""
+    known = truth is not None and not bool(truth[column].isnan())
+    present = bool(truth[column] == 1) if truth is not None and known else None
+    return {"label": label, "score": float(score), "present": present}
+
+
+def _replace(final: Path, aside: Path) -> None:
+    """Put a finished folder in place of an older one; a folder of something else is refused."""
+    if final.exists():
+        if any(final.iterdir()) and not (final / "cam.json").is_file():
+            shutil.rmtree(aside)
+            raise ValueError(f"{final} holds other files; choose another folder with --output")
+        shutil.rmtree(final)
+    aside.rename(final)

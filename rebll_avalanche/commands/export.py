@@ -1,0 +1,27 @@
+"""``rebll export``: a run's model for programs without torch."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = """Write the model of a run as ONNX and check it against torch. Input "images": [batch, 3, side, side]
+in [0, 1]; output "scores": a probability per class; the names are in the file's metadata."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which run, and where to."""
+    parser.add_argument("run", type=Path, help="a run folder")
+    parser.add_argument(
+        "--onnx", type=Path, required=True, metavar="FILE", help="the file to write"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Export and check."""
+    from rebll_avalanche.inference import load_run
+    from rebll_avalanche.onnx_export import export_onnx
+
+    difference = export_onnx(load_run(arguments.run), arguments.onnx)
+    print(f"{arguments.onnx} (largest difference to torch: {difference:.1e})")
+    return 0

@@ -1,0 +1,169 @@
+"""``rebll predict``: labels of images, by the model of a run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rebll_avalanche.inference import TrainedModel
+
+HELP = """Say which labels images have, by the model of a run: names and scores above a threshold.
+Unreadable files are reported and skipped; the exit code is 1 if there were any."""
+
+SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+BATCH = 16
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which run, which images, which form."""
+    parser.add_argument("run", type=Path, help="a run folder")
+    parser.add_argument(
+        "images", nargs="+", help="image files, folders, or - to read names from standard input"
+    )
+    parser.add_argument(
+        "--threshold",
+        type=probability,
+        help="scores above it are labels; the run's own if not given",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per image and line")
+    parser.add_argument(
+        "--cam", type=Path, metavar="DIR", help="write class activation maps of the labels there"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Predict; 1 if an image could not be read."""
+    from rebll_avalanche.inference import load_run
+
+    trained = load_run(arguments.run)
+    threshold = trained.threshold if arguments.threshold is None else arguments.threshold
+    problems = Problems()
+    files = image_files(arguments.images, sys.stdin, problems)
+    while batch := list(islice(files, BATCH)):
+        pictures = problems.read(batch)
+        if not pictures:
+            continue
+        answers = trained.predict(list(pictures.values()))
+        for (path, picture), scores in zip(pictures.items(), answers, strict=True):
+            written = []
+            if arguments.cam is not None:
+                labels = {name: score for name, score in scores.items() if score > threshold}
+                written = write_maps(trained, picture, path, labels, arguments.cam)
+            print(_as_json(path, scores, threshold, written) if arguments.json
+                  else _as_text(path, scores, threshold), flush=True)  # fmt: skip
+    return 1 if problems.count else 0
+
+
+class Problems:
+    """Reports files that cannot be read, on standard error, and counts them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def report(self, message: str) -> None:
+        """One more."""
+        self.count += 1
+        print(f"skipped: {message}", file=sys.stderr)
+
+    def read(self, paths: Iterable[Path]) -> dict[Path, Any]:
+        """The pictures that can be read, by path."""
+        from rebll_avalanche.inference import read_picture
+
+        pictures = {}
+        for path in paths:
+            try:
+                pictures[path] = read_picture(path)
+            except ValueError as error:
+                self.report(str(error))
+        return pictures
+
+
+def image_files(names: Iterable[str], lines: Iterable[str], problems: Problems) -> Iterator[Path]:
+    """The files that names stand for: themselves, those in a folder, those listed in ``lines``."""
+    for name in names:
+        if name == "-":
+            yield from (Path(line.strip()) for line in lines if line.strip())
+        elif Path(name).is_dir():
+            inside = sorted(p for p in Path(name).rglob("*") if p.suffix.lower() in SUFFIXES)
+            if not inside:
+                problems.report(f"there are no images in {name}")
+            yield from inside
+        else:
+            yield Path(name)
+
+
+def write_maps(
+    trained: TrainedModel,
+    picture: Any,
+    path: Path,
+    labels: Iterable[str],
+    folder: Path,
+    *,
+    grad_cam: bool = False,
+) -> list[dict[str, str]]:
+    """Write one overlay per label; returns label and file of each."""
+    from rebll_avalanche.inference import overlay
+
+    names = list(labels)
+    if not names:
+        return []
+    folder.mkdir(parents=True, exist_ok=True)
+    maps = trained.activation_maps(trained.prepare([picture]), grad_cam=grad_cam)[0]
+    written = []
+    for name in names:
+        file = free_name(folder, f"{path.stem}-{plain_name(name)}")
+        overlay(picture, maps[trained.class_names.index(name)]).save(file, quality=88)
+        written.append({"label": name, "file": str(file)})
+    return written
+
+
+def plain_name(label: str) -> str:
+    """A label as a part of a file name.
+
+    >>> plain_name("dining table/desk")
+    'dining_table_desk'
+    """
+    return "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in label)
+
+
+def free_name(folder: Path, stem: str) -> Path:
+    """A file that does not exist yet: pictures of different folders may share a name."""
+    path, number = folder / f"{stem}.jpg", 1
+    while path.exists():
+        number += 1
+        path = folder / f"{stem}-{number}.jpg"
+    return path
+
+
+def probability(text: str) -> float:
+    """A number from 0 to 1, for argparse."""
+    number = float(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"a probability lies between 0 and 1, got {text}")
+    return number
+
+
+def _as_json(
+    path: Path, scores: dict[str, float], threshold: float, maps: list[dict[str, str]]
+) -> str:
+    answer: dict[str, Any] = {
+        "image": str(path),
+        "threshold": threshold,
+        "labels": [name for name, score in scores.items() if score > threshold],
+        "scores": {name: round(score, 6) for name, score in scores.items()},
+    }
+    return json.dumps(answer | ({"maps": maps} if maps else {}), ensure_ascii=False)
+
+
+def _as_text(path: Path, scores: dict[str, float], threshold: float) -> str:
+    labels = [f"{name} {score:.2f}" for name, score in scores.items() if score > threshold]
+    if labels:
+        return f"{path}: {', '.join(labels)} (above {threshold:g})"
+    name, score = next(iter(scores.items()))
+    return f"{path}: nothing above {threshold:g}; highest is {name} {score:.2f}"

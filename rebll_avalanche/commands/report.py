@@ -1,0 +1,37 @@
+"""``rebll report``: one HTML page from run folders."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+HELP = """Write one self-contained HTML page from run folders: the table, the course of mAP, scores, memory,
+parameters, class activation maps, every class over time, forgetting, cost. Reads result files only."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which runs, and where to."""
+    parser.add_argument("runs", nargs="+", type=Path, help="run folders, or folders that hold some")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=None,
+        help="the HTML file; by default report.html, inside the run if there is only one",
+    )  # fmt: skip
+    parser.add_argument(
+        "--figures", type=Path, metavar="DIR", help="also write every figure there, as SVG and PNG"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the report; 1 if a folder had to be left out."""
+    from rebll_avalanche.report import read_runs, write_report
+
+    runs, left_out = read_runs(arguments.runs)
+    for reason in left_out:
+        print(f"left out: {reason}", file=sys.stderr)
+    if not runs:
+        raise FileNotFoundError("there is no run to report; give folders that `rebll run` wrote")
+    output = arguments.output or (runs[0].folder if len(runs) == 1 else Path()) / "report.html"
+    path = write_report(runs, output, figures=arguments.figures, left_out=left_out)
+    print(path)
+    return 1 if left_out else 0

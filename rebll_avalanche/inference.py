@@ -1,0 +1,174 @@
+"""A finished run answers questions about pictures: scores per class, and where it sees each class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from PIL import Image
+from torch import Tensor, nn
+
+from rebll_avalanche.benchmarks.transforms import evaluation_transform
+from rebll_avalanche.experiment.build import build_network
+from rebll_avalanche.experiment.checkpoint import CheckpointFolder
+from rebll_avalanche.experiment.config import Config
+from rebll_avalanche.models import GrowingHead, MultiLabelModel
+
+CONFIG, CHECKPOINT = "config.yaml", "checkpoint"
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """The model of a run after its last finished experience.
+
+    Attributes:
+        folder: The run.
+        config: As it was run.
+        model: In evaluation mode, on the CPU, in float32.
+        class_names: Of its logits.
+        image_size: Side of the square that pictures are scaled to.
+    """
+
+    folder: Path
+    config: Config
+    model: MultiLabelModel
+    class_names: tuple[str, ...]
+    image_size: int
+
+    @property
+    def threshold(self) -> float:
+        """The first threshold that the run was evaluated at."""
+        return self.config.evaluation.thresholds[0]
+
+    def prepare(self, pictures: Sequence[Image.Image]) -> Tensor:
+        """Pictures as the batch that the model was tested with: squares in [0, 1]."""
+        transform = evaluation_transform(self.image_size)
+        return torch.stack([transform(picture.convert("RGB")) for picture in pictures])
+
+    @torch.no_grad()
+    def scores(self, inputs: Tensor) -> Tensor:
+        """Probabilities ``[batch, classes]`` of prepared inputs."""
+        return self.model(inputs).sigmoid()
+
+    def predict(self, pictures: Sequence[Image.Image]) -> list[dict[str, float]]:
+        """The score of every class for each picture, highest first."""
+        answers = []
+        for row in self.scores(self.prepare(pictures)).tolist():
+            pairs = zip(self.class_names, row, strict=True)
+            answers.append(dict(sorted(pairs, key=lambda pair: -pair[1])))
+        return answers
+
+    def activation_maps(self, inputs: Tensor, *, grad_cam: bool = False) -> Tensor:
+        """Where the evidence for each class lies: ``[batch, classes, h, w]`` between 0 and 1.
+
+        1 is the strongest evidence for any class in the same picture, so weak classes look weak.
+
+        Args:
+            inputs: From :meth:`prepare`.
+            grad_cam: Use Grad-CAM instead of the head's own maps; it is used in any case when the
+                head has none.
+        """
+        own = type(self.model.head).class_activation_maps is not GrowingHead.class_activation_maps
+        if own and not grad_cam:
+            with torch.no_grad():
+                maps = self.model.head.class_activation_maps(self.model.features(inputs))
+        else:
+            maps = _grad_cam(self.model, inputs)
+        positive = maps.clamp(min=0)
+        strongest = positive.amax(dim=(1, 2, 3), keepdim=True)
+        return positive / strongest.clamp(min=torch.finfo(positive.dtype).tiny)
+
+
+def load_run(folder: str | Path) -> TrainedModel:
+    """Load the model of a run after the last experience that it has finished.
+
+    Raises:
+        FileNotFoundError: When the folder is not a run, or has not finished an experience.
+        ValueError: When it was trained on something else than pictures, or its files are damaged.
+    """
+    folder = Path(folder)
+    path = folder / CONFIG
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{folder} is not a run: it has no {CONFIG}; give a folder that `rebll run` wrote"
+        )
+    record: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    config = Config.from_dict(record)
+    end = CheckpointFolder(folder / CHECKPOINT).newest().end
+    if not end:
+        raise FileNotFoundError(
+            f"{folder} has not finished its first experience; run `rebll run` until it has"
+        )
+    shape = tuple(record["environment"]["input_shape"])
+    if len(shape) != 3:
+        raise ValueError(f"{folder} learned from inputs of shape {shape}, not from pictures")
+    # Speed options of the training do not matter here, and would only cost accuracy and start-up time.
+    plain = replace(config, training=replace(config.training, precision="float32", compile=False))
+    model = build_network(plain, shape, pretrained=False)
+    model.load_state_dict(end["strategy"]["model"])
+    model.eval()
+    names = tuple(record["class_names"][: model.num_classes])
+    return TrainedModel(folder, config, model, names, shape[-1])
+
+
+def read_picture(path: str | Path) -> Image.Image:
+    """A picture file.
+
+    Raises:
+        ValueError: When it does not exist or is not a picture.
+    """
+    try:
+        with Image.open(path) as picture:
+            return picture.convert("RGB")
+    except FileNotFoundError as error:
+        raise ValueError(f"there is no file {path}") from error
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError(f"cannot read {path}: {error}") from error
+
+
+def reduced(picture: Image.Image, longest: int = 320) -> Image.Image:
+    """A picture whose longer side has at most so many pixels."""
+    copy = picture.convert("RGB")
+    copy.thumbnail((longest, longest))
+    return copy
+
+
+def overlay(picture: Image.Image, activation: Tensor) -> Image.Image:
+    """A reduced picture with a map laid over it: dimmed where there is no evidence, glowing where it is.
+
+    Args:
+        picture: Of any size.
+        activation: ``[h, w]`` between 0 and 1.
+    """
+    from matplotlib import colormaps
+
+    picture = reduced(picture)
+    size = (picture.height, picture.width)
+    smooth = nn.functional.interpolate(
+        activation[None, None], size, mode="bilinear", align_corners=False
+    )
+    strength = smooth[0, 0].numpy()
+    colour = colormaps["inferno"](0.25 + 0.7 * strength)[..., :3] * 255
+    weight = (0.8 * np.sqrt(strength))[..., None]
+    # The rest of the picture steps back, so that the glow is not mistaken for its colours.
+    dimmed = 0.75 * np.asarray(picture, dtype=np.float32)
+    return Image.fromarray((dimmed * (1 - weight) + colour * weight).astype(np.uint8))
+
+
+def _grad_cam(model: MultiLabelModel, inputs: Tensor) -> Tensor:
+    try:
+        from captum.attr import LayerGradCam
+    except ImportError as error:
+        raise ValueError(
+            f"{type(model.head).__name__} needs Grad-CAM; run: pip install 'rebll-avalanche[cam]'"
+        ) from error
+    explainer = LayerGradCam(model, model.backbone)
+    maps = [
+        explainer.attribute(inputs, target=column).detach() for column in range(model.num_classes)
+    ]
+    return torch.cat(maps, dim=1)
