@@ -38,17 +38,21 @@ def _benchmark(config: BenchmarkConfig) -> MultiLabelBenchmark:
         "validation_size": config.validation_size,
         "seed": config.seed,
     }
-    if config.image_size is not None:
-        options["image_size"] = config.image_size
+    names = ("image_size", "root", "train_size", "test_size")
+    given: dict[str, Any] = {
+        name: value for name in names if (value := getattr(config, name)) is not None
+    }
     if config.name == "scenes":
-        sizes = {"train_size": config.train_size, "test_size": config.test_size}
-        given = {name: size for name, size in sizes.items() if size is not None}
+        if "test_size" in given:
+            given["test_size"] = int(given["test_size"])
         return benchmarks.MultiLabelScenes(config.scenario, **given, **options)
+    options |= {"image_cache": config.image_cache, "on_error": config.on_error}
     if config.name == "voc":
-        return benchmarks.VOC2007(config.scenario, root=config.root, **options)
+        return benchmarks.VOC2007(config.scenario, **given, **options)
     if config.name == "coco":
-        return benchmarks.COCO2014(config.scenario, root=config.root, **options)
-    return benchmarks.from_csv(config.train, config.test, config.scenario, **options)
+        return benchmarks.COCO2014(config.scenario, **given, **options)
+    given["images"] = given.pop("root")
+    return benchmarks.from_csv(str(config.labels), scenario=config.scenario, **given, **options)
 
 
 def build_network(

@@ -27,31 +27,33 @@ class BenchmarkConfig:
     Args:
         name: Which images: drawn scenes, PASCAL VOC 2007, MS-COCO 2014, or a table of your own.
         scenario: "Bx-Cy": x classes first, then y per experience; "B0-Cy": y from the start.
-        root: Folder that holds the data set.
-        train: For "csv": table of training images and labels.
-        test: For "csv": the same for test images.
+        root: Folder that holds the data set; for "csv", the folder of its pictures.
+        labels: For "csv": the table of file names and labels.
         class_order: "alphabetical", a seed for a random order, or class names separated by commas.
         mode: Use an image in each experience that it has a class of, or only in the last of these.
         missing: Leave unannotated labels unknown, or count them as absent.
         image_size: Side of the images in pixels; the benchmark's own choice if not given.
         train_size: For "scenes": how many to draw for training.
-        test_size: For "scenes": how many to draw for testing.
+        test_size: How many scenes to draw for testing, or the share of a table to test on.
         validation_size: Fraction of training images held out for the "valid" stream.
+        image_cache: Folder for decoded images of image_size, which are read many times faster.
+        on_error: Refuse a data set with broken pictures, or go on without these.
         seed: Of the drawn scenes and of the validation split; not of the training.
     """
 
     name: Literal["scenes", "voc", "coco", "csv"] = "scenes"
     scenario: str = "B5-C3"
     root: str | None = None
-    train: str | None = None
-    test: str | None = None
+    labels: str | None = None
     class_order: str | int = "alphabetical"
     mode: Literal["overlap", "disjoint"] = "overlap"
     missing: Literal["nan", "negative"] = "nan"
     image_size: int | None = None
     train_size: int | None = None
-    test_size: int | None = None
+    test_size: float | None = None
     validation_size: float = 0.0
+    image_cache: str | None = None
+    on_error: Literal["raise", "skip"] = "raise"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -59,13 +61,12 @@ class BenchmarkConfig:
             raise ValueError(
                 f"benchmark.scenario must look like B5-C3 or B0-C4, got {self.scenario!r}"
             )
-        _at_least(self, "benchmark", image_size=8, train_size=1, test_size=1, validation_size=0)
-        needed = {"voc": ("root",), "coco": ("root",), "csv": ("train", "test")}
-        for name in needed.get(self.name, ()):
-            if getattr(self, name) is None:
-                raise ValueError(
-                    f"benchmark.{name} is missing: {self.name!r} reads its data from there"
-                )
+        _at_least(self, "benchmark", image_size=8, train_size=1, test_size=0, validation_size=0)
+        if self.name == "csv" and (self.labels is None or self.root is None):
+            raise ValueError(
+                "the benchmark 'csv' needs benchmark.labels (the table) and benchmark.root "
+                "(the folder of its pictures)"
+            )
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class GradientPlugin(SupervisedPlugin):
             self.scaler.load_state_dict(state)
 
 
-class ChannelsLastPlugin(SupervisedPlugin, supports_distributed=True):
+class ChannelsLastPlugin(SupervisedPlugin):
     """Keeps images and kernels in the memory layout ``channels_last``."""
 
     def before_training(self, strategy: Any, **kwargs: Any) -> None:

@@ -5,25 +5,78 @@ The methods themselves are in ``rebll_avalanche.strategies.registry``; a test ke
 
 from __future__ import annotations
 
-_DISTILLING = {"alpha": float, "lambda_akd": float, "exponent": str, "teacher_targets": str}
-_BOTH = {"reduction": str, "detach_weight": bool}
-_RELABELLING = {
-    "mem_size": int,
+from typing import Any, Literal
+
+Options = dict[str, Any]
+
+_MEMORY: Options = {"mem_size": int}
+_POLICY: Options = {"policy": Literal["reservoir", "prs", "ocdm"]}
+_DISTILLATION: Options = {"alpha": float, "temperature": float}
+_AKD: Options = {
+    "alpha": float,
+    "lambda_akd": float,
+    "exponent": Literal["adaptive", "fixed"],
+    "teacher_targets": Literal["printed", "corrected"],
+    "reduction": Literal["mean", "class_sum"],
+    "detach_weight": bool,
+}
+_REBLL: Options = {
+    **_MEMORY,
+    **_AKD,
+    **_POLICY,
     "batch_size_mem": int,
     "beta": float,
     "lambda_er": float,
     "relabel_threshold": float,
-    "replay_loss": str,
+    "replay_loss": Literal["er", "bce"],
     "relabel": bool,
-    "policy": str,
 }
+_CSC: Options = {
+    "classification_weight": float,
+    "entropy_weight": float,
+    "entropy_classes": Literal["old", "seen"],
+}
+_KRT: Options = {"lambda_token": float, "labels_per_image": float}
+_L2P: Options = {"pull_weight": float, "grad_clip": float}
+_EWC: Options = {"ewc_lambda": float, "decay_factor": float}
 
-METHOD_OPTIONS: dict[str, dict[str, type]] = {
-    "rebll": _DISTILLING | _RELABELLING | _BOTH,
-    "akd": _DISTILLING | _BOTH,
+METHOD_OPTIONS: dict[str, Options] = {
+    "rebll": _REBLL,
+    "akd": _AKD,
+    "cls": _AKD,
+    "bce+kd": _AKD,
+    "akd-fixed": _AKD,
+    "akd+replay": _REBLL,
+    "akd+or-bce": _REBLL,
+    "rebll-prs": _REBLL,
+    "rebll-ocdm": _REBLL,
+    "rebll-gcn": _REBLL,
     "fine-tuning": {},
     "joint": {},
     "cumulative": {},
-    "lwf": {"alpha": float, "temperature": float},
-    "er": {"mem_size": int},
+    "lwf": _DISTILLATION,
+    "lwf-softmax": _DISTILLATION,
+    "podnet": {**_MEMORY, "spatial_weight": float, "flat_weight": float},
+    "er": _MEMORY,
+    "er-reservoir": _MEMORY,
+    "er-prs": _MEMORY,
+    "er-ocdm": _MEMORY,
+    "der++": {**_MEMORY, **_POLICY, "alpha": float, "beta": float},
+    "gem": {**_MEMORY, "memory_strength": float},
+    "agem": {**_MEMORY, "sample_size": int},
+    "ewc": _EWC,
+    "oewc": _EWC,
+    "si": {"si_lambda": float, "eps": float},
+    "mas": {"lambda_reg": float, "alpha": float},
+    "agcn": {
+        "classification_weight": float,
+        "relationship_weight": float,
+        "soft_labels": Literal["softmax", "sigmoid"],
+    },
+    "csc": _CSC,
+    "csc-r": {**_MEMORY, **_CSC, "replay_weight": float},
+    "krt": _KRT,
+    "krt-r": {**_MEMORY, **_KRT},
+    "l2p": _L2P,
+    "l2p-r": {**_MEMORY, **_L2P, "replay_weight": float},
 }

@@ -32,7 +32,16 @@ SECTIONS = {
 }
 LOGGERS = ("text", "tensorboard", "wandb")
 # What a run adds to its own config.yaml; such a file is a recipe too.
-RECORDS = ("class_names", "class_order", "versions", "git", "weights", "environment", "extensions")
+RECORDS = (
+    "class_names",
+    "class_order",
+    "method_as_run",
+    "weights",
+    "versions",
+    "git",
+    "environment",
+    "extensions",
+)
 
 
 def closest(wrong: str, right: Sequence[str], count: int = 3) -> str:
@@ -124,7 +133,7 @@ def parse_settings(
         defaults = parser.parse_object(recipe) if recipe else None
         arguments = parser.parse_args(list(argv), namespace=defaults)
     except ArgumentError as error:
-        raise ValueError(_explain(str(error))) from error
+        raise ValueError(_explain(str(error), method)) from error
     values = arguments.clone().as_dict()
     return Config.from_dict(
         {key: values[key] for key in (*SECTIONS, "method", "seed", "loggers")}
@@ -157,22 +166,22 @@ def _check_keys(unknown: Sequence[str], known: Sequence[str], method: str) -> No
         raise ValueError(f"{key} is not a setting{whose}; the nearest are {closest(key, near)}")
 
 
-def _explain(message: str) -> str:
+def _explain(message: str, method: str) -> str:
     """The parser's message in words, with the nearest choices where there are choices."""
     found = re.search(
-        r'key "(?P<key>[\w.]+)":\s+(?P<problem>.*?)Got value: (?P<value>.*)', message, re.S
+        r'key "(?P<key>[\w.]+)":(?P<problem>.*)(Got|Given) value: (?P<value>.*)', message, re.S
     )
     if found is None:
         return message
     key, value = found["key"], found["value"].strip()
     section, _, name = key.partition(".")
-    hints = typing.get_type_hints(SECTIONS[section]) if section in SECTIONS else {}
-    choices = [
-        str(choice) for choice in typing.get_args(hints.get(name)) if isinstance(choice, str)
-    ]
-    if key == "loggers":
-        choices = list(LOGGERS)
+    if section == "method":
+        kind = METHOD_OPTIONS[method].get(name)
+    elif section in SECTIONS:
+        kind = typing.get_type_hints(SECTIONS[section])[name]
+    else:
+        kind = typing.Literal[LOGGERS] if section == "loggers" else int
+    choices = [str(choice) for choice in typing.get_args(kind) if isinstance(choice, str)]
     if choices:
         return f"{key} cannot be {value!r}; choose {closest(value, choices, len(choices))}"
-    expected = re.sub(r"<class '(\w+)'>", r"\1", found["problem"])
-    return f"{key} cannot be {value!r}: {' '.join(expected.split())}"
+    return f"{key} cannot be {value!r}; it must be {getattr(kind, '__name__', kind)}"

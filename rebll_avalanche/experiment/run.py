@@ -132,7 +132,7 @@ def learn(
         for train_experience, eval_experience in pairs[len(records) :]:
             strategy.train(train_experience, **workers)
             started = time.perf_counter()
-            metrics = read_metrics(strategy.eval([eval_experience], **workers), stream)
+            found = read_metrics(strategy.eval([eval_experience], **workers), stream)
             memory = results.memory_of(strategy)
             page = recorder.page()
             page["seconds"] += time.perf_counter() - started
@@ -141,7 +141,10 @@ def learn(
                 {
                     "experience": int(train_experience.current_experience),
                     "classes_seen": class_range(train_experience)[1],
-                    "metrics": metrics,
+                    # Avalanche's order depends on what the process has evaluated before.
+                    "metrics": dict(
+                        sorted(found.items(), key=lambda item: (item[0] != "mAP", item[0]))
+                    ),
                     "per_class_ap": results.class_average_precision(strategy.evaluator, names),
                     **page,
                     **results.memory_page(memory),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rebll_avalanche.experiment.state import pack
+from rebll_avalanche.memory import Memory
 
 
 def capture(strategy: Any) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def restore(strategy: Any, state: dict[str, Any], *, under_way: bool = False) ->
             continue
         part.load_state_dict(wanted)
         memory = getattr(part, "memory", None)
-        if under_way and hasattr(memory, "bind"):
+        if under_way and isinstance(memory, Memory):
             memory.bind(strategy.experience)
     vars(strategy.clock).update(state["clock"])
     set_random_state(state["random"])

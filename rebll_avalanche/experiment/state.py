@@ -29,11 +29,10 @@ def pack(state: Any, tensors: dict[str, Tensor], path: str = "state") -> Any:
     if state is None or isinstance(state, bool | int | float | str):
         return state
     if isinstance(state, Tensor):
-        tensors[path] = state.detach()
-        return {"__kind__": "tensor", "value": path}
+        return {"__kind__": "tensor", "value": _keep(state.detach(), tensors, path)}
     if isinstance(state, np.ndarray | np.generic):
-        tensors[path] = torch.from_numpy(np.array(state))
-        return {"__kind__": "array", "value": path}
+        tensor = torch.from_numpy(np.array(state))
+        return {"__kind__": "array", "value": _keep(tensor, tensors, path)}
     if isinstance(state, list):
         return [pack(value, tensors, f"{path}.{i}") for i, value in enumerate(state)]
     if isinstance(state, tuple):
@@ -76,3 +75,10 @@ def unpack(packed: Any, tensors: dict[str, Tensor]) -> Any:
     if kind == "dict":
         return {unpack(key, tensors): unpack(entry, tensors) for key, entry in value}
     raise ValueError(f"a checkpoint holds {', '.join(KINDS)}, not {kind!r}")
+
+
+def _keep(tensor: Tensor, tensors: dict[str, Tensor], path: str) -> str:
+    # Keys may hold dots themselves, as names of parameters do, so two paths can read the same.
+    name = path if path not in tensors else f"{path}#{len(tensors)}"
+    tensors[name] = tensor
+    return name

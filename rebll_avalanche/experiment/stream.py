@@ -10,6 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.scenario import class_range
 
 
@@ -56,7 +57,7 @@ def run_stream(
     for train_experience, eval_experience in bar:
         started = time.perf_counter()
         strategy.train(train_experience)
-        metrics = plain_metrics(strategy.eval([eval_experience]), stream)
+        metrics = read_metrics(strategy.eval([eval_experience]), stream)
         step = StepResult(
             experience=int(train_experience.current_experience),
             classes_seen=class_range(train_experience)[1],
@@ -83,19 +84,4 @@ def evaluation_stream(benchmark: Any, stream: str) -> Any:
             f"the benchmark has no {stream} stream; "
             "build it with validation_size=0.1 to evaluate on held-out training images"
         )
-    return found
-
-
-def plain_metrics(results: dict[str, Any], stream: str = "test") -> dict[str, float]:
-    """The numbers of an evaluation under the names people use.
-
-    >>> plain_metrics({"mAP_Stream/eval_phase/test_stream": 0.5, "Loss_Epoch/train_phase/x": 1.0})
-    {'mAP': 0.5}
-    """
-    wanted = f"_Stream/eval_phase/{stream}_stream"
-    found = {}
-    for key, value in results.items():
-        name, separator, rest = key.partition(wanted)
-        if separator and not rest and isinstance(value, int | float):
-            found[name] = float(value)
     return found

@@ -1,0 +1,90 @@
+"""``rebll``: one command for every way from a recipe to an answer.
+
+Nothing heavy is imported here; each command imports what it needs when it is called.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+# In the order of a day's work; the texts are here so that --help imports no command.
+COMMANDS = {
+    "run": "train and evaluate one recipe; continues where it was stopped",
+    "table": "run methods, scenarios and seeds, and compare them",
+    "report": "write one HTML page from run folders",
+    "predict": "labels of images, by the model of a run",
+    "cam": "where in test images a run's model sees each class",
+    "export": "write a run's model as ONNX",
+    "extend": "let a run learn new classes from new images",
+    "show": "draw what each experience of a recipe holds",
+    "doctor": "check versions, data folders, disk and speed",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview())
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        from rebll_avalanche import __version__
+
+        print(__version__)
+        return 0
+    name = arguments[0]
+    if name not in COMMANDS:
+        near = ", ".join(difflib.get_close_matches(name, COMMANDS, n=3, cutoff=0))
+        print(f"rebll: there is no command {name!r}; the nearest are {near}", file=sys.stderr)
+        return 2
+    command = importlib.import_module(f"rebll_avalanche.commands.{name}")
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    try:
+        return int(command.run(_parse(command, name, arguments[1:])))
+    except (ValueError, FileNotFoundError) as error:
+        print(f"rebll {name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\nrebll {name}: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def _parse(command: Any, name: str, argv: list[str]) -> Any:
+    """Arguments by the command's own parser, or by one that it fills."""
+    if hasattr(command, "parse"):
+        return command.parse(argv)
+    parser = argparse.ArgumentParser(prog=f"rebll {name}", description=command.HELP)
+    command.add_arguments(parser)
+    return parser.parse_args(argv)
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: rebll COMMAND ...",
+            "",
+            "Multi-label class-incremental learning.",
+            "",
+            *lines,
+            "",
+            "rebll COMMAND --help tells more about a command.",
+        ]
+    )
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    """Warnings of this package in one line; those of others stay out of the way."""
+    if category is UserWarning:
+        print(f"warning: {message}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

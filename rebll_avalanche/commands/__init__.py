@@ -1,0 +1,1 @@
+"""The commands of ``rebll``: one file each, imported when it is called."""

@@ -1,0 +1,60 @@
+"""``rebll run``: train and evaluate one recipe."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+NAME = "run"
+HELP = """Train and evaluate one recipe, for example: rebll run recipe.yaml --seed 3 --method.alpha 1.0.
+Stopped at any moment, the same command goes on from the last finished epoch."""
+
+
+def parse(argv: Sequence[str]) -> Any:
+    """The configuration and the folder."""
+    from rebll_avalanche.experiment.parse import parse_settings
+
+    def more(parser: Any) -> None:
+        parser.add_argument("--folder", help="of the run; by default named after it, in runs/")
+
+    config, arguments = parse_settings(argv, prog="rebll run", description=HELP, extend=more)
+    arguments.config = config
+    return arguments
+
+
+def run(arguments: Any) -> int:
+    """Run, and say what came out."""
+    config = arguments.config
+    folder = Path(arguments.folder or Path("runs") / config.folder_name)
+    stop_on_terminate()
+    from rebll_avalanche.experiment.run import run_experiment
+
+    records = run_experiment(config, folder, label=config.method_name)
+    print_records(folder, records)
+    return 0
+
+
+def print_records(folder: Path, records: Sequence[dict[str, Any]]) -> None:
+    """The course of a run for people: percent, one line per experience."""
+    names = [
+        name for name in ("mAP", "CF1@0.8", "OF1@0.8", "FPR@0.8") if name in records[-1]["metrics"]
+    ]
+    print(f"{'experience':>10} {'classes':>8} " + " ".join(f"{name:>8}" for name in names))
+    for record in records:
+        values = " ".join(f"{100 * record['metrics'][name]:8.1f}" for name in names)
+        print(f"{record['experience']:>10} {record['classes_seen']:>8} {values}")
+    last = records[-1]["metrics"]
+    if "AvgmAP" in last:
+        print(f"average mAP {100 * last['AvgmAP']:.1f}")
+    print(f"results in {folder}")
+
+
+def stop_on_terminate() -> None:
+    """Treat SIGTERM as Ctrl-C: progress bars close, locks are released."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
