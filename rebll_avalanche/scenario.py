@@ -151,7 +151,7 @@ def _parse_sizes(text: str, num_classes: int) -> tuple[int, ...]:
     rest = num_classes - base
     if rest and (step == 0 or rest % step):
         raise ValueError(
-            f"{text} leaves {rest} classes, not a multiple of {step}; {_fitting(rest, step)} fit"
+            f"{text} leaves {rest} classes, not a multiple of {step}; {_fitting(rest, step)}"
         )
     return ((base,) if base else ()) + ((step,) * (rest // step) if rest else ())
 
@@ -161,7 +161,8 @@ def _fitting(rest: int, step: int) -> str:
     divisors = [size for size in range(1, rest + 1) if rest % size == 0]
     smaller = [size for size in divisors if size < step][-1:]
     larger = [size for size in divisors if size > step][:1]
-    return " or ".join(f"C{size}" for size in smaller + larger)
+    found = smaller + larger
+    return " or ".join(f"C{size}" for size in found) + (" fit" if len(found) > 1 else " fits")
 
 
 def _parse_order(

@@ -124,10 +124,11 @@ def _spread(kind: np.ndarray, radius: np.ndarray, rng: np.random.Generator) -> n
 
 
 def _backgrounds(count: int, side: int, rng: np.random.Generator) -> np.ndarray:
-    """Clouds of colour, with one spare line and column for what will fall out of the picture."""
+    """Dark clouds of colour, with a spare line and column for what falls out of the picture."""
     cells = 5
-    base = rng.random((count, 1, 1, 3)) * 0.8 + 0.1
-    grid = (base + rng.normal(0, 0.12, (count, cells, cells, 3))).astype(np.float32)
+    grey = rng.uniform(0.1, 0.45, (count, 1, 1, 1))
+    tint = grey + rng.normal(0, 0.05, (count, 1, 1, 3))
+    grid = (tint + rng.normal(0, 0.05, (count, cells, cells, 3))).astype(np.float32)
     place = np.linspace(0, cells - 1.001, side)
     low = place.astype(int)
     share = place - low
@@ -151,7 +152,7 @@ def _paint_slot(
     count, side = len(canvas), canvas.shape[1] - 1
     angle = rng.uniform(-0.5, 0.5, count)
     stretch = np.exp(rng.uniform(-0.18, 0.18, count))
-    colours = _contrasting(canvas, centre, rng)
+    colours = _colours(count, rng)
     for shape in range(len(SHAPES)):
         chosen = np.flatnonzero(kind == shape)
         for start in range(0, len(chosen), CHUNK):
@@ -168,15 +169,14 @@ def _paint_slot(
             )
 
 
-def _contrasting(canvas: np.ndarray, centre: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """For each scene two colours, ``[scenes, 2, 3]``, that stand out where they will be painted."""
-    count, side = len(canvas), canvas.shape[1] - 1
-    at = (centre * side).astype(int).clip(0, side - 1)
-    ground = canvas[np.arange(count), at[:, 1], at[:, 0]]
-    offers = rng.random((count, 4, 3))
-    best = np.linalg.norm(offers - ground[:, None], axis=2).argmax(axis=1)
-    colour = offers[np.arange(count), best]
-    shade = (colour + rng.normal(0, 0.15, colour.shape)).clip(0, 1)
+def _colours(count: int, rng: np.random.Generator) -> np.ndarray:
+    """For each scene two light colours of similar hue, ``[scenes, 2, 3]``, from top to bottom."""
+    hue = rng.random((count, 3))
+    hue -= hue.min(axis=1, keepdims=True)
+    hue /= hue.max(axis=1, keepdims=True)
+    saturation, brightness = rng.uniform(0.3, 1, (count, 1)), rng.uniform(0.65, 1, (count, 1))
+    colour = (1 - saturation * (1 - hue)) * brightness
+    shade = (colour + rng.normal(0, 0.12, colour.shape)).clip(0, 1)
     return np.stack([colour, shade], axis=1).astype(np.float32)
 
 
@@ -192,21 +192,22 @@ def _paint(
 ) -> None:
     """Paint the same shape into several scenes, each with its own place, size, turn and colours."""
     side = canvas.shape[1] - 1
-    reach = int(np.ceil(radius.max() * 1.25 * np.sqrt(2)))
+    # A square of this radius, turned and stretched as far as it may be, stays within the window.
+    reach = int(np.ceil(radius.max() * 1.6))
     window = np.arange(-reach, reach + 1)
     corner = np.floor(centre).astype(int)
     columns, lines = corner[:, :1] + window, corner[:, 1:] + window
     # Four points per pixel: edges get a soft border.
     offsets = (0.25, 0.75)
-    cos, sin = np.cos(angle)[:, None, None], np.sin(angle)[:, None, None]
+    cos, sin, stretch = (
+        value.astype(np.float32)[:, None, None] for value in (np.cos(angle), np.sin(angle), stretch)
+    )
     cover = np.zeros((len(rows), len(window), len(window)), dtype=np.float32)
     for dy in offsets:
         for dx in offsets:
-            x = ((columns + dx - centre[:, :1]) / radius[:, None])[:, None, :]
-            y = ((lines + dy - centre[:, 1:]) / radius[:, None])[:, :, None]
-            turned_x = (cos * x + sin * y) * stretch[:, None, None]
-            turned_y = (cos * y - sin * x) / stretch[:, None, None]
-            cover += shape(turned_x.astype(np.float32), turned_y.astype(np.float32))
+            x = ((columns + dx - centre[:, :1]) / radius[:, None]).astype(np.float32)[:, None, :]
+            y = ((lines + dy - centre[:, 1:]) / radius[:, None]).astype(np.float32)[:, :, None]
+            cover += shape((cos * x + sin * y) * stretch, (cos * y - sin * x) / stretch)
     cover /= len(offsets) ** 2
     # What falls out of the picture lands on the spare line and column.
     columns[(columns < 0) | (columns > side)] = side
