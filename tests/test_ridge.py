@@ -6,7 +6,8 @@ import socket
 import pytest
 import torch
 
-from rebll_avalanche.ridge import GAMMAS, RidgeSolver, RidgeSums
+from rebll_avalanche.ridge import GAMMAS, RidgeSolver
+from rebll_avalanche.ridge_sums import RidgeSums
 
 IMAGES, FEATURES, CLASSES = 300, 12, 5
 
@@ -154,7 +155,8 @@ def test_probabilities_match_frequencies_on_new_images():
     sums = RidgeSums(4, 1)
     sums.add(features, labels)
     solver = RidgeSolver(sums)
-    log_odds = solver.calibrate(solver.solve(1.0), 1.0)(features)
+    scores = solver.solve(1.0)
+    log_odds = scores.rescaled(*solver.moments(scores, 1.0).gaussian_line())(features)
     truth = 1.5 * (features[:, :1] - 0.75) + math.log(0.2 / 0.8)
     assert float((log_odds - truth).abs().mean()) < 0.1
 
@@ -170,7 +172,7 @@ def test_calibration_uses_scores_of_images_left_out():
     solver = RidgeSolver(sums)
     gamma = solver.choose_gamma()
     scores = solver.solve(gamma)
-    slope = (solver.calibrate(scores, gamma).weight / scores.weight).mean()
+    slope = solver.moments(scores, gamma).gaussian_line()[0]
 
     rows = torch.cat([features, torch.ones(400, 1)], dim=1)
     penalty = gamma * torch.eye(101).double()
@@ -184,15 +186,29 @@ def test_calibration_uses_scores_of_images_left_out():
 
     inside = scores(features)
     left_out = (inside - leverage * labels) / (1 - leverage)
+    assert torch.allclose(solver.left_out(scores, gamma, features, labels), left_out, atol=1e-10)
     assert float(slope / slope_of(left_out)) == pytest.approx(1, abs=0.03)
     assert float(slope_of(inside) / slope) > 1.2
+
+
+def test_left_out_scores_are_those_of_heads_fitted_without_the_image(data):
+    features, labels = data[0][:60], data[1][:60]
+    solver = RidgeSolver(summed(features, labels))
+    scores = solver.solve(3.0)
+    left_out = solver.left_out(scores, 3.0, features, labels)
+    for image in (0, 17, 59):
+        others = torch.arange(60) != image
+        head = RidgeSolver(summed(features[others], labels[others])).solve(3.0)
+        assert torch.allclose(left_out[image], head(features[image]), atol=1e-8, rtol=0)
 
 
 def test_a_class_without_images_gets_a_small_probability(data):
     features, labels = data
     sums = summed(features, torch.cat([labels, torch.zeros(IMAGES, 1)], dim=1))
     solver = RidgeSolver(sums)
-    probability = solver.calibrate(solver.solve(1.0), 1.0)(features).sigmoid()
+    scores = solver.solve(1.0)
+    line = solver.moments(scores, 1.0).gaussian_line()
+    probability = scores.rescaled(*line)(features).sigmoid()
     assert float(probability[:, -1].max()) < 0.01
     assert bool(torch.isfinite(probability).all())
 

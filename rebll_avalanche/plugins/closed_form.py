@@ -11,13 +11,18 @@ from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from rebll_avalanche.calibration import ScoreCalibration
 from rebll_avalanche.labels import annotated, label_matrix
 from rebll_avalanche.plugins.options import check_choice
-from rebll_avalanche.ridge import LinearScores, RidgeSolver, RidgeSums, with_one
+from rebll_avalanche.ridge import LinearScores, RidgeSolver
+from rebll_avalanche.ridge_sums import RidgeSums, with_one
 from rebll_avalanche.scenario import class_range
 
+CALIBRATIONS = ("logistic", "gaussian", "none")
 UNKNOWN_AS = ("negative", "hard", "soft", "prior")
 WEIGHTINGS = ("equal", "inverse_sqrt")
+# Enough to fit three numbers; keeps the memory of a long experience bounded.
+CALIBRATION_IMAGES = 4096
 
 
 class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
@@ -37,7 +42,9 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
         recognise_repeats: Keep a 64-bit fingerprint of every image. An image that comes again (with
             labels for other classes) then adds its new labels, and is not counted twice. Where every
             experience has all images of its classes, the head equals the one fitted to all labels.
-        calibrate: Turn scores into log-odds.
+        calibration: How scores become log-odds: ``"logistic"``, three numbers fitted to images that
+            the head has not seen (:class:`~rebll_avalanche.calibration.ScoreCalibration`);
+            ``"gaussian"``, from the sums alone; ``"none"``, plain scores.
         intercept: Fit one.
         weighting: ``"equal"``, or ``"inverse_sqrt"``: an image counts as much as the mean of
             ``1 / sqrt(images of the class)`` over its classes, relative to the mean over all classes.
@@ -51,24 +58,26 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
         gamma: float | None = None,
         per_class_gamma: bool = False,
         recognise_repeats: bool = True,
-        calibrate: bool = True,
+        calibration: str = "logistic",
         intercept: bool = True,
         weighting: str = "equal",
     ) -> None:
         super().__init__()
         check_choice("unknown", unknown, UNKNOWN_AS)
         check_choice("weighting", weighting, WEIGHTINGS)
-        if calibrate and not intercept:
-            raise ValueError("calibrate=True needs intercept=True")
+        check_choice("calibration", calibration, CALIBRATIONS)
+        if calibration != "none" and not intercept:
+            raise ValueError(f"calibration={calibration!r} needs intercept=True")
         self.unknown = unknown
         self.threshold = threshold
         self.gamma = gamma
         self.per_class_gamma = per_class_gamma
         self.recognise_repeats = recognise_repeats
-        self.calibrate = calibrate
+        self.calibration = calibration
         self.intercept = intercept
         self.weighting = weighting
         self.sums: RidgeSums | None = None
+        self.score_calibration = ScoreCalibration()
         self.class_counts = torch.zeros(0, dtype=torch.float64)
         self.fingerprints: set[int] = set()
         self._passed = False
@@ -89,12 +98,15 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
         # Not among the others before the experience ends, so that a stopped one can start over.
         self._noted: set[int] = set()
         self._passed = False
+        # Labels as added, labels as known, features: only until the experience ends.
+        self._sample: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._stride = -(-len(strategy.experience.dataset) // CALIBRATION_IMAGES)
         labels = label_matrix(strategy.experience.dataset)[:, : self._hi].nan_to_num(0.0)
         self.class_counts = torch.cat([self.class_counts, torch.zeros(self._hi - self._lo)])
         self.class_counts = self.class_counts + labels.double().sum(0)
 
     @torch.no_grad()
-    def observe(self, model: nn.Module, images: Tensor, targets: Tensor) -> Tensor:
+    def observe(self, model: Any, images: Tensor, targets: Tensor) -> Tensor:
         """Add a batch to the sums; the model must be in evaluation mode.
 
         Returns:
@@ -107,8 +119,14 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
         vectors, targets = vectors.cpu(), targets[:, : self._hi].cpu()
         again = self._seen_before(images)
         new = ~again
-        labels = self._labels(targets[new], logits[:, : self._lo].sigmoid().cpu()[new])
-        self._added.add(vectors[new], labels, self._weights(labels))
+        labels = self._labels(targets, logits[:, : self._lo].sigmoid().cpu())
+        self._added.add(vectors[new], labels[new], self._weights(labels[new]))
+        if self.calibration == "logistic":
+            # Of an image that comes again nobody has kept the earlier labels.
+            trusted = new[:, None] & (self.unknown == "negative")
+            known = torch.where(annotated(targets) | trusted, labels, torch.nan)
+            chosen = slice(None, None, self._stride)
+            self._sample.append((vectors[chosen], labels[chosen], known[chosen]))
         if bool(again.any()):
             self._added.add_labels(vectors[again], targets[again].nan_to_num(0.0))
             self._again += with_one(vectors[again]).sum(0)
@@ -130,30 +148,30 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
             self.sums.fill(share[columns], columns, without=self._again)
         self.sums.merge(self._added)
         self.fingerprints |= self._noted
-        del self._added, self._again, self._noted
         self._install(strategy.model.head)
+        del self._added, self._again, self._noted, self._sample
 
     def scores(self) -> LinearScores:
-        """The solved head in float64."""
-        if self.sums is None:
-            raise ValueError("there is no head before the first experience has ended")
-        solver = RidgeSolver(self.sums, intercept=self.intercept)
-        gamma: float | Tensor | None = self.gamma
-        if gamma is None:
-            gamma = solver.choose_gamma(per_class=self.per_class_gamma)
-        scores = solver.solve(gamma)
-        return solver.calibrate(scores, gamma) if self.calibrate else scores
+        """The solved head in float64; its scores are log-odds unless ``calibration="none"``."""
+        solver, scores, gamma = self._solve()
+        if self.calibration == "none":
+            return scores
+        moments = solver.moments(scores, gamma)
+        if self.calibration == "gaussian":
+            return scores.rescaled(*moments.gaussian_line())
+        return scores.rescaled(*self.score_calibration.line(moments.spread, moments.share))
 
     @property
     def num_bytes(self) -> int:
         """Size of everything that is kept between experiences."""
         kept = 0 if self.sums is None else self.sums.num_bytes
-        return kept + 8 * (len(self.class_counts) + len(self.fingerprints))
+        return kept + 8 * (len(self.class_counts) + len(self.fingerprints) + 12)
 
     def state_dict(self) -> dict[str, Any]:
         """The sums, the class counts and the fingerprints: no image, no label of an image."""
         return {
             "sums": {} if self.sums is None else self.sums.state_dict(),
+            "calibration": self.score_calibration.state_dict(),
             "class_counts": self.class_counts,
             "fingerprints": torch.tensor(sorted(self.fingerprints), dtype=torch.int64),
         }
@@ -164,10 +182,32 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
         if state["sums"]:
             self.sums = RidgeSums(0)
             self.sums.load_state_dict(state["sums"])
+        self.score_calibration.load_state_dict(state["calibration"])
         self.class_counts = state["class_counts"]
         self.fingerprints = set(state["fingerprints"].tolist())
 
+    def _solve(self) -> tuple[RidgeSolver, LinearScores, float | Tensor]:
+        if self.sums is None:
+            raise ValueError("there is no head before the first experience has ended")
+        solver = RidgeSolver(self.sums, intercept=self.intercept)
+        gamma: float | Tensor | None = self.gamma
+        if gamma is None:
+            gamma = solver.choose_gamma(per_class=self.per_class_gamma)
+        return solver, solver.solve(gamma), gamma
+
+    def _fit_calibration(self) -> None:
+        solver, scores, gamma = self._solve()
+        moments = solver.moments(scores, gamma)
+        features, added, known = (torch.cat(parts) for parts in zip(*self._sample, strict=True))
+        left_out = solver.left_out(scores, gamma, features, added)
+        self.score_calibration.fit(left_out, known, moments.spread, moments.share)
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            for tensor in self.score_calibration.state_dict().values():
+                torch.distributed.broadcast(tensor, src=0)
+
     def _install(self, head: Any) -> None:
+        if self.calibration == "logistic":
+            self._fit_calibration()
         scores = self.scores()
         with torch.no_grad():
             head.weight.copy_(scores.weight.T)
@@ -182,7 +222,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
         model.train(training)
 
     def _labels(self, targets: Tensor, old_probability: Tensor) -> Tensor:
-        """Targets of new images with every unknown label replaced."""
+        """Targets of images with every unknown label replaced."""
         guess = torch.zeros_like(targets)
         if self.unknown == "hard":
             guess[:, : self._lo] = (old_probability > self.threshold).to(guess)

@@ -28,7 +28,7 @@ class ClosedForm(FineTuning):
         gamma: Ridge penalty; chosen by generalised cross-validation if not given.
         per_class_gamma: Choose one for every class.
         recognise_repeats: Count an image that comes again once.
-        calibrate: Turn scores into log-odds.
+        calibration: How scores become log-odds.
         intercept: Fit one.
         weighting: How much each image counts.
         train_epochs: Ignored: one pass is exact.
@@ -46,7 +46,7 @@ class ClosedForm(FineTuning):
         gamma: float | None = None,
         per_class_gamma: bool = False,
         recognise_repeats: bool = True,
-        calibrate: bool = True,
+        calibration: str = "logistic",
         intercept: bool = True,
         weighting: str = "equal",
         train_epochs: int = 1,
@@ -59,7 +59,7 @@ class ClosedForm(FineTuning):
             gamma=gamma,
             per_class_gamma=per_class_gamma,
             recognise_repeats=recognise_repeats,
-            calibrate=calibrate,
+            calibration=calibration,
             intercept=intercept,
             weighting=weighting,
         )
@@ -117,7 +117,7 @@ class L3A(ClosedForm):
         published: dict[str, Any] = {
             "unknown": "hard",
             "recognise_repeats": False,
-            "calibrate": False,
+            "calibration": "none",
             "intercept": False,
             "weighting": "inverse_sqrt",
         }

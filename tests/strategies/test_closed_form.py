@@ -12,7 +12,8 @@ from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.models import build_model
 from rebll_avalanche.models.expanded import ExpandedLinear
 from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
-from rebll_avalanche.ridge import RidgeSolver, RidgeSums
+from rebll_avalanche.ridge import RidgeSolver
+from rebll_avalanche.ridge_sums import RidgeSums
 from rebll_avalanche.strategies import RebLL
 from rebll_avalanche.strategies.closed_form import L3A, ClosedForm
 
@@ -50,11 +51,14 @@ def joint_log_odds(inputs, labels, gamma=5.0):
     sums = RidgeSums(FEATURES, CLASSES)
     sums.add(inputs, labels)
     solver = RidgeSolver(sums)
-    return solver.calibrate(solver.solve(gamma), gamma)
+    scores = solver.solve(gamma)
+    return scores.rescaled(*solver.moments(scores, gamma).gaussian_line())
 
 
 def test_the_stream_ends_at_the_regression_on_all_labels(benchmark):
-    strategy = ClosedForm(model=vector_model(), gamma=5.0, train_mb_size=32, evaluator=None)
+    strategy = ClosedForm(
+        model=vector_model(), gamma=5.0, calibration="gaussian", train_mb_size=32, evaluator=None
+    )
     for experience in benchmark.train_stream:
         strategy.train(experience)
     joint = joint_log_odds(*split(240, 2))
@@ -68,7 +72,7 @@ def test_the_stream_ends_at_the_regression_on_all_labels(benchmark):
 def test_order_of_experiences_does_not_matter(benchmark):
     heads = {}
     for order in ([0, 1, 2], [1, 2, 0]):
-        plugin = ClosedFormPlugin(gamma=2.0)
+        plugin = ClosedFormPlugin(gamma=2.0, calibration="none")
         sums = RidgeSums(FEATURES, CLASSES)
         for step in order:
             data = benchmark.train_stream[step].dataset
@@ -160,8 +164,9 @@ def test_a_stopped_run_continues_to_the_same_bits(benchmark, kind):
     assert second.closed_form.num_bytes == whole.closed_form.num_bytes
 
 
-def test_probabilities_mean_what_they_say(benchmark):
-    strategy = ClosedForm(model=vector_model(), evaluator=None)
+@pytest.mark.parametrize("calibration", ["logistic", "gaussian"])
+def test_probabilities_mean_what_they_say(benchmark, calibration):
+    strategy = ClosedForm(model=vector_model(), calibration=calibration, evaluator=None)
     for experience in benchmark.train_stream:
         strategy.train(experience)
     inputs, labels = split(4000, 9)
@@ -225,7 +230,7 @@ def test_batch_norm_and_backbone_do_not_change():
 
 def test_inside_another_strategy_it_solves_the_head_after_training(benchmark):
     model = vector_model()
-    plugin = ClosedFormPlugin(gamma=5.0)
+    plugin = ClosedFormPlugin(gamma=5.0, calibration="gaussian")
     strategy = RebLL(
         model=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.1),

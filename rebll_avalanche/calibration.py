@@ -1,0 +1,77 @@
+"""From scores to probabilities with three numbers that are learned along the stream.
+
+A ridge score is not a log-odds: positives spread more than negatives, and both are skewed, so that two
+Gaussians of one variance are far too sure. But measured in units of its class's spread, a score means
+nearly the same for every class. So one logistic regression serves all classes::
+
+    log-odds = slope * score / spread + prior_weight * log(share / (1 - share)) + offset
+
+with the spread of the scores and the share of images per class from the sums, and the three
+coefficients fitted to images of the current experience, each scored by a head that has not seen it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# What VOC 2007's train images give; they fade as soon as an experience has a few hundred labels.
+START = (1.5, 1.0, -2.6)
+START_PRECISION = 10.0
+MAX_STEPS = 50
+TOLERANCE = 1e-8
+
+
+class ScoreCalibration:
+    """A logistic regression over all classes that is updated once per experience.
+
+    What earlier experiences say about the coefficients is kept as a Gaussian: its mean and its
+    precision, twelve numbers. A new experience is fitted with that Gaussian as the prior.
+    """
+
+    def __init__(self) -> None:
+        self.coefficients = torch.tensor(START, dtype=torch.float64)
+        self.precision = START_PRECISION * torch.eye(3, dtype=torch.float64)
+
+    def fit(self, scores: Tensor, labels: Tensor, spread: Tensor, share: Tensor) -> None:
+        """Learn from the images of an experience.
+
+        Args:
+            scores: ``[images, classes]``, each from a head that was not fitted to that image.
+            labels: Of the same shape; NaN where nothing is known.
+            spread: Standard deviation of the scores within a class, per class.
+            share: Share of images that have the class, per class.
+        """
+        known = ~torch.isnan(labels)
+        parts = (scores / spread, share.logit().expand_as(scores), torch.ones_like(scores))
+        inputs = torch.stack([part[known] for part in parts], dim=1).double()
+        targets = labels[known].double()
+        prior_mean, prior_precision = self.coefficients, self.precision
+        current = prior_mean.clone()
+        for _ in range(MAX_STEPS):
+            probability = (inputs @ current).sigmoid()
+            weight = probability * (1 - probability)
+            self.precision = prior_precision + (inputs * weight[:, None]).T @ inputs
+            gradient = inputs.T @ (probability - targets)
+            gradient = gradient + prior_precision @ (current - prior_mean)
+            step = torch.linalg.solve(self.precision, gradient)
+            # The objective is convex; a bounded step keeps Newton's method from overshooting.
+            current = current - step / max(1.0, float(step.norm()))
+            if float(step.norm()) < TOLERANCE:
+                break
+        self.coefficients = current
+
+    def line(self, spread: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        """Slope and offset per class: ``log-odds = slope * score + offset``."""
+        slope, prior_weight, offset = self.coefficients.to(spread)
+        # A negative slope would turn the ranking around, whatever a handful of labels says.
+        return slope.clamp(min=1e-3) / spread, prior_weight * share.logit() + offset
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Mean and precision of the coefficients."""
+        return {"coefficients": self.coefficients, "precision": self.precision}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        self.coefficients = state["coefficients"].clone()
+        self.precision = state["precision"].clone()
