@@ -48,3 +48,19 @@ def vector_benchmark():
         return multilabel_benchmark(splits[0], splits[1], scenario, **options)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def trained_run(tmp_path_factory):
+    """The folder of a finished run: two experiences of drawn scenes, seconds of training."""
+    from rebll_avalanche.experiment.config import BenchmarkConfig, Config, TrainingConfig
+    from rebll_avalanche.experiment.run import run_experiment
+
+    folder = tmp_path_factory.mktemp("runs") / "scenes"
+    config = Config(
+        benchmark=BenchmarkConfig(scenario="B10-C10", train_size=80, test_size=80),
+        method={"name": "rebll", "mem_size": 8},
+        training=TrainingConfig(epochs=1, batch_size=16),
+    )
+    run_experiment(config, folder)
+    return folder

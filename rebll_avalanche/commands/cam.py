@@ -87,7 +87,7 @@ class Shown:
 
 def _given(trained: TrainedModel, names: list[str], problems: Problems) -> Iterator[Shown]:
     for path in image_files(names, sys.stdin, problems):
-        for picture in problems.read([path]).values():
+        for _, picture in problems.read([path]):
             yield Shown(path.name, picture, trained.prepare([picture]))
 
 

@@ -49,8 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
         pictures = problems.read(batch)
         if not pictures:
             continue
-        answers = trained.predict(list(pictures.values()))
-        for (path, picture), scores in zip(pictures.items(), answers, strict=True):
+        answers = trained.predict([picture for _, picture in pictures])
+        for (path, picture), scores in zip(pictures, answers, strict=True):
             written = []
             if arguments.cam is not None:
                 labels = {name: score for name, score in scores.items() if score > threshold}
@@ -71,14 +71,14 @@ class Problems:
         self.count += 1
         print(f"skipped: {message}", file=sys.stderr)
 
-    def read(self, paths: Iterable[Path]) -> dict[Path, Any]:
-        """The pictures that can be read, by path."""
+    def read(self, paths: Iterable[Path]) -> list[tuple[Path, Any]]:
+        """The pictures that can be read, with their paths."""
         from rebll_avalanche.inference import read_picture
 
-        pictures = {}
+        pictures = []
         for path in paths:
             try:
-                pictures[path] = read_picture(path)
+                pictures.append((path, read_picture(path)))
             except ValueError as error:
                 self.report(str(error))
         return pictures

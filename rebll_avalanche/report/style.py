@@ -130,21 +130,24 @@ def spread_apart(wanted: Sequence[float], gap: float, low: float, high: float) -
     [0.455, 0.555, 0.9]
     """
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
-    clusters: list[tuple[list[int], float]] = []
-    for index in order:
-        members, centre = [index], wanted[index]
-        while clusters:
-            before, middle = clusters[-1]
-            if centre - middle >= gap * (len(before) + len(members)) / 2:
-                break
-            clusters.pop()
-            centre = (middle * len(before) + centre * len(members)) / (len(before) + len(members))
-            members = before + members
+    clusters: list[list[int]] = []
+
+    def centre(members: list[int]) -> float:
         half = gap * (len(members) - 1) / 2
-        clusters.append((members, min(max(centre, low + half), high - half)))
+        mean = sum(wanted[index] for index in members) / len(members)
+        return min(max(mean, low + half), high - half)
+
+    for index in order:
+        members = [index]
+        while clusters:
+            reach = gap * (len(clusters[-1]) + len(members)) / 2
+            if centre(members) - centre(clusters[-1]) >= reach:
+                break
+            members = clusters.pop() + members
+        clusters.append(members)
     places = dict.fromkeys(order, 0.0)
-    for members, centre in clusters:
-        first = centre - gap * (len(members) - 1) / 2
+    for members in clusters:
+        first = centre(members) - gap * (len(members) - 1) / 2
         places |= {index: round(first + gap * place, 12) for place, index in enumerate(members)}
     return [places[index] for index in range(len(wanted))]
 

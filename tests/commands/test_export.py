@@ -1,0 +1,50 @@
+import importlib.util
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from rebll_avalanche import cli, onnx_export
+from rebll_avalanche.inference import load_run
+
+missing = [n for n in ("onnx", "onnxruntime", "onnxscript") if importlib.util.find_spec(n) is None]
+needs_onnx = pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
+
+@needs_onnx
+@pytest.mark.filterwarnings("ignore")
+def test_the_file_gives_the_scores_of_torch(trained_run, tmp_path, capsys):
+    import onnxruntime
+
+    path = tmp_path / "deeper" / "model.onnx"
+    assert cli.main(["export", str(trained_run), "--onnx", str(path)]) == 0
+    assert "largest difference to torch" in capsys.readouterr().out
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    images = torch.rand(5, 3, 48, 48)
+    (scores,) = session.run(["scores"], {"images": images.numpy()})
+    trained = load_run(trained_run)
+    np.testing.assert_allclose(scores, trained.scores(images).numpy(), atol=1e-5)
+    names = json.loads(session.get_modelmeta().custom_metadata_map["class_names"])
+    assert tuple(names) == trained.class_names
+
+
+@needs_onnx
+@pytest.mark.filterwarnings("ignore")
+def test_a_file_that_differs_is_not_kept(trained_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_export, "TOLERANCE", -1.0)
+    with pytest.raises(ValueError, match="nothing was written"):
+        onnx_export.export_onnx(load_run(trained_run), tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_packages_are_named(trained_run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert cli.main(["export", str(trained_run), "--onnx", str(tmp_path / "model.onnx")]) == 2
+    assert "pip install 'rebll-avalanche[onnx]'" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys):
+    assert cli.main(["export", str(tmp_path), "--onnx", str(tmp_path / "model.onnx")]) == 2
+    assert "is not a run" in capsys.readouterr().err
