@@ -31,7 +31,7 @@ def run(arguments: Any) -> int:
     stop_on_terminate()
     from rebll_avalanche.experiment.run import run_experiment
 
-    records = run_experiment(config, folder, label=config.method_name)
+    records = run_experiment(config, folder)
     print_records(folder, records)
     return 0
 

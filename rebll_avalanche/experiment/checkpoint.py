@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import warnings
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from rebll_avalanche.experiment.folder import flush
 from rebll_avalanche.experiment.state import pack, unpack
 from rebll_avalanche.models.weights import file_hash
 
@@ -95,13 +95,13 @@ class CheckpointFolder:
         hashes = {name: file_hash(aside / name) for name in (TENSORS, STATE)}
         (aside / HASHES).write_text(json.dumps(hashes))
         for name in (TENSORS, STATE, HASHES):
-            _flush(aside / name)
-        _flush(aside)
+            flush(aside / name)
+        flush(aside)
         final = self.path / moment.folder
         if final.exists():  # a damaged one, or the run was set back behind it
             shutil.rmtree(final)
         aside.rename(final)
-        _flush(self.path)
+        flush(self.path)
         self._prune()
 
     def _prune(self) -> None:
@@ -164,14 +164,6 @@ class CheckpointFolder:
         return ResumePoint(None, {}, {})
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace a file at once: whoever reads it sees the old text or the new, never half of it."""
-    aside = path.with_name(f".{path.name}.writing")
-    aside.write_text(text)
-    _flush(aside)
-    aside.replace(path)
-
-
 def _storable(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Contiguous tensors on the CPU, none of which shares memory with another."""
     storable, seen = {}, set()
@@ -183,12 +175,3 @@ def _storable(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         seen.add(address)
         storable[name] = stored
     return storable
-
-
-def _flush(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

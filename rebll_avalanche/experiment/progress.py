@@ -66,6 +66,30 @@ class ProgressPlugin(SupervisedPlugin):
             self._bar.close()
 
 
+class EpochsOnBar(SupervisedPlugin):
+    """Says on somebody else's bar where a run is.
+
+    Args:
+        bar: Counts whole runs.
+    """
+
+    def __init__(self, bar: Any) -> None:
+        super().__init__()
+        self._bar = bar
+
+    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        """Another epoch."""
+        experience = strategy.experience
+        self._bar.set_postfix_str(
+            f"experience {experience.current_experience + 1}/{len(experience.origin_stream)} "
+            f"epoch {strategy.clock.train_exp_epochs + 1}/{strategy.train_epochs}"
+        )
+
+    def close(self) -> None:
+        """The run is over; its bar goes on."""
+        self._bar.set_postfix_str("")
+
+
 def on_terminal() -> bool:
     """Whether a person watches."""
     return sys.stderr.isatty()

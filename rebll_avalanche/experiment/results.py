@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from avalanche.training.plugins import EvaluationPlugin
 
-from rebll_avalanche.experiment.checkpoint import write_text
+from rebll_avalanche.experiment.folder import METRICS, RESULTS, write_text
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.metrics import last_evaluation
 
-METRICS, RESULTS, SCORES, MEMORY = "metrics.jsonl", "results.csv", "scores.npz", "memory.npz"
+SCORES, MEMORY = "scores.npz", "memory.npz"
 
 
 def memory_of(strategy: Any) -> Memory | None:
@@ -88,19 +88,6 @@ def write_memory(folder: Path, memory: Memory | None, class_ends: Sequence[int])
         experience=memory.experience.sort(stable=True).values.numpy(),
         class_ends=np.array(class_ends, dtype=np.int64),
     )
-
-
-def read_metrics_file(folder: Path) -> list[dict[str, Any]]:
-    """The lines of ``metrics.jsonl``; none if the run has not finished an experience."""
-    path = folder / METRICS
-    if not path.is_file():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
-
-
-def is_finished(folder: Path) -> bool:
-    """Whether the run in this folder has learned its last experience."""
-    return (folder / RESULTS).is_file()
 
 
 def _write_arrays(path: Path, **arrays: np.ndarray) -> None:

@@ -8,8 +8,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.experiment import results
 from rebll_avalanche.experiment.build import (
@@ -18,9 +16,16 @@ from rebll_avalanche.experiment.build import (
     build_strategy,
     input_shape,
 )
-from rebll_avalanche.experiment.checkpoint import CheckpointFolder, Moment, write_text
-from rebll_avalanche.experiment.config import Config, differences
+from rebll_avalanche.experiment.checkpoint import CheckpointFolder, Moment
+from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.environment import git_state, hardware, versions
+from rebll_avalanche.experiment.folder import (
+    CONFIG,
+    check_unchanged,
+    is_finished,
+    read_records,
+    write_config,
+)
 from rebll_avalanche.experiment.foreign import unsaved
 from rebll_avalanche.experiment.lock import locked
 from rebll_avalanche.experiment.methods import METHOD_OPTIONS
@@ -34,7 +39,7 @@ from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.scenario import class_range
 from rebll_avalanche.strategies import get_method
 
-CONFIG, CHECKPOINT = "config.yaml", "checkpoint"
+CHECKPOINT = "checkpoint"
 
 
 def run_experiment(
@@ -42,7 +47,7 @@ def run_experiment(
     folder: Path,
     *,
     benchmark: MultiLabelBenchmark | None = None,
-    label: str = "",
+    watcher: Any = None,
 ) -> list[dict[str, Any]]:
     """Run a configuration in a folder, or go on where it was stopped.
 
@@ -50,7 +55,8 @@ def run_experiment(
         config: What to run.
         folder: Results and checkpoints; made if it does not exist.
         benchmark: Streams to use instead of those that the configuration names.
-        label: What the progress bar calls the run.
+        watcher: A plugin that shows progress, with a method ``close``; by default a bar, if there
+            is a terminal.
 
     Returns:
         The lines of ``metrics.jsonl``, one per experience.
@@ -60,47 +66,20 @@ def run_experiment(
     """
     with locked(folder):
         check_unchanged(config, folder)
-        if results.is_finished(folder):
-            return results.read_metrics_file(folder)
+        if is_finished(folder):
+            return read_records(folder)
         seed_everything(config.seed)
         benchmark = build_benchmark(config) if benchmark is None else benchmark
         shape = input_shape(benchmark)
         model = build_network(config, shape)
         strategy = build_strategy(config, model, benchmark, folder)
         if not (folder / CONFIG).exists():
-            write_text(folder / CONFIG, _resolved(config, benchmark, model.weights, shape))
-        return learn(config, folder, strategy, benchmark, label=label)
-
-
-def check_unchanged(config: Config, folder: Path) -> None:
-    """Refuse to go on with a run under another configuration.
-
-    Raises:
-        ValueError: With every difference.
-    """
-    path = folder / CONFIG
-    if not path.is_file():
-        return
-    saved = yaml.safe_load(path.read_text())
-    changed = differences(Config.from_dict(saved).to_dict(), config.to_dict())
-    if changed:
-        raise ValueError(
-            f"{folder} belongs to a run with another configuration:\n  "
-            + "\n  ".join(changed)
-            + "\nrun it as it was, choose another --folder, or delete this one"
-        )
-    for package, number in versions().items():
-        before = saved.get("versions", {}).get(package, number)
-        if before != number:
-            warnings.warn(
-                f"{folder} was started with {package} {before}, now it is {number}: "
-                "results may differ in their last digits",
-                stacklevel=3,
-            )
+            write_config(folder, _resolved(config, benchmark, model.weights, shape))
+        return learn(config, folder, strategy, benchmark, watcher=watcher)
 
 
 def learn(
-    config: Config, folder: Path, strategy: Any, benchmark: Any, *, label: str = ""
+    config: Config, folder: Path, strategy: Any, benchmark: Any, *, watcher: Any = None
 ) -> list[dict[str, Any]]:
     """Train and evaluate every experience that is not done yet, writing results after each."""
     checkpoints = CheckpointFolder(folder / CHECKPOINT)
@@ -110,9 +89,10 @@ def learn(
         restore(strategy, point.end["strategy"])
     recorder = Recorder()
     strategy.plugins.append(recorder)
-    progress = ProgressPlugin(benchmark, label=label) if on_terminal() else None
-    if progress is not None:
-        strategy.plugins.append(progress)
+    if watcher is None and on_terminal():
+        watcher = ProgressPlugin(benchmark, label=config.method_name)
+    if watcher is not None:
+        strategy.plugins.append(watcher)
     lost = unsaved(strategy)
     if lost:
         warnings.warn(
@@ -158,8 +138,8 @@ def learn(
                 moment = Moment(len(records) - 1, Moment.END)
                 checkpoints.save(moment, {"strategy": capture(strategy), "records": records})
     finally:
-        if progress is not None:
-            progress.close()
+        if watcher is not None:
+            watcher.close()
     results.write_results(folder, records)
     checkpoints.keep_newest()
     return records
@@ -180,8 +160,8 @@ def method_as_run(config: Config) -> dict[str, Any]:
 
 def _resolved(
     config: Config, benchmark: MultiLabelBenchmark, weights: dict[str, Any], shape: tuple[int, ...]
-) -> str:
-    """The text of ``config.yaml``: the configuration, and what else the results depend on."""
+) -> dict[str, Any]:
+    """The content of ``config.yaml``: the configuration, and what else the results depend on."""
     records = {
         "class_names": list(benchmark.class_names),
         "class_order": list(benchmark.scenario.class_order),
@@ -191,5 +171,4 @@ def _resolved(
         "git": git_state(),
         "environment": {**hardware(), "input_shape": list(shape)},
     }
-    text: str = yaml.safe_dump(config.to_dict() | records, sort_keys=False, allow_unicode=True)
-    return text
+    return config.to_dict() | records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from rebll_avalanche.experiment.state import pack
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> None:
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread for small networks; and a killed process, unlike a fallen computer, loses no writes."""
     torch.set_num_threads(1)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 @pytest.fixture(scope="session")

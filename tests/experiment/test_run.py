@@ -26,7 +26,6 @@ from rebll_avalanche.experiment.foreign import unsaved
 from rebll_avalanche.experiment.lock import locked
 from rebll_avalanche.experiment.recorder import Recorder
 from rebll_avalanche.experiment.run import run_experiment
-from rebll_avalanche.experiment.saved import load_run
 from rebll_avalanche.experiment.snapshot import random_state, set_random_state
 from rebll_avalanche.strategies import METHODS
 
@@ -119,18 +118,6 @@ def test_a_finished_run_is_read_not_repeated(
     records = run_experiment(settings(), tmp_path, benchmark=vectors)
     monkeypatch.setattr(run_module, "learn", None)
     assert run_experiment(settings(), tmp_path, benchmark=vectors) == records
-
-
-def test_the_saved_model_gives_the_saved_scores(
-    tmp_path: Path, vectors: MultiLabelBenchmark, settings: Settings
-) -> None:
-    run_experiment(settings(mem_size=6), tmp_path, benchmark=vectors)
-    saved = load_run(tmp_path)
-    inputs = torch.stack([x for x, _ in vectors.test_stream[-1].dataset])
-    with torch.no_grad():
-        scores = saved.model(inputs).sigmoid()
-    np.testing.assert_allclose(scores, np.load(tmp_path / "scores.npz")["scores"], atol=1e-6)
-    assert saved.class_names == vectors.class_names
 
 
 def test_a_changed_configuration_is_refused_with_the_difference(

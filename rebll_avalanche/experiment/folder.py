@@ -1,0 +1,105 @@
+"""What can be known of a run folder without importing torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rebll_avalanche.experiment.config import Config, differences
+from rebll_avalanche.experiment.environment import versions
+
+CONFIG, METRICS, RESULTS = "config.yaml", "metrics.jsonl", "results.csv"
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the run in this folder has learned its last experience."""
+    return (folder / RESULTS).is_file()
+
+
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    """The lines of ``metrics.jsonl``; none if the run has not finished an experience."""
+    path = folder / METRICS
+    if not path.is_file():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """All of ``config.yaml``.
+
+    Raises:
+        FileNotFoundError: When the folder is not a run.
+    """
+    path = folder / CONFIG
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is not a run: it has no {CONFIG}")
+    content: dict[str, Any] = yaml.safe_load(path.read_text())
+    return content
+
+
+def write_config(folder: Path, content: dict[str, Any]) -> None:
+    """Write ``config.yaml``."""
+    write_text(folder / CONFIG, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
+def check_unchanged(config: Config, folder: Path) -> None:
+    """Refuse to go on with a run under another configuration.
+
+    Raises:
+        ValueError: With every difference.
+    """
+    if not (folder / CONFIG).is_file():
+        return
+    saved = read_config(folder)
+    changed = differences(Config.from_dict(saved).to_dict(), config.to_dict())
+    if changed:
+        raise ValueError(
+            f"{folder} belongs to a run with another configuration:\n  "
+            + "\n  ".join(changed)
+            + "\nrun it as it was, choose another --folder, or delete this one"
+        )
+    if is_finished(folder):
+        return
+    for package, number in versions().items():
+        before = saved.get("versions", {}).get(package, number)
+        if before != number:
+            warnings.warn(
+                f"{folder} was started with {package} {before}, now it is {number}: "
+                "results may differ in their last digits",
+                stacklevel=3,
+            )
+
+
+def copy_for_scenario(source: Path, target: Path, scenario: str) -> None:
+    """The same results under another scenario, for a method that sees all classes at once."""
+    aside = target.with_name(f".{target.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    # Files of a run are replaced, never changed in place, so both folders may share them.
+    shutil.copytree(source, aside, copy_function=os.link, ignore=shutil.ignore_patterns(".lock"))
+    content = read_config(aside)
+    content["benchmark"]["scenario"] = scenario
+    write_config(aside, content)
+    aside.rename(target)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file at once: whoever reads it sees the old text or the new, never half of it."""
+    aside = path.with_name(f".{path.name}.writing")
+    aside.write_text(text)
+    flush(aside)
+    aside.replace(path)
+
+
+def flush(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
