@@ -1,0 +1,39 @@
+"""``rebll show``: a picture of what each experience of a recipe holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+NAME = "show"
+HELP = """Draw some images of every experience with the classes it labels and those it hides,
+for example: rebll show recipe.yaml --to experiences.png."""
+
+
+def parse(argv: Sequence[str]) -> Any:
+    """The recipe and where to draw."""
+    from rebll_avalanche.experiment.parse import parse_settings
+
+    def more(parser: Any) -> None:
+        parser.add_argument("--to", default="experiences.png", help="the PNG file to write")
+        parser.add_argument("--images", type=int, default=6, help="images per experience")
+        parser.add_argument("--stream", default="train", help="train, test or valid")
+
+    config, arguments = parse_settings(argv, prog="rebll show", description=HELP, extend=more)
+    arguments.config = config
+    return arguments
+
+
+def run(arguments: Any) -> int:
+    """Draw."""
+    from rebll_avalanche.benchmarks.show import draw_experiences
+    from rebll_avalanche.experiment.build import build_benchmark
+    from rebll_avalanche.experiment.stream import evaluation_stream
+
+    benchmark = build_benchmark(arguments.config)
+    evaluation_stream(benchmark, arguments.stream)
+    path = draw_experiences(
+        benchmark, arguments.to, images_per_experience=arguments.images, stream=arguments.stream
+    )
+    print(f"drawn in {path}")
+    return 0
