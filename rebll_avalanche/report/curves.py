@@ -46,7 +46,7 @@ def metric_curves(
         axes.set_xticks(
             steps if len(steps) <= (6 if small else 12) else steps[:: -(-len(steps) // 8)]
         )
-        axes.set_xlim(steps[0], steps[-1])
+        _limits(axes, steps[0], steps[-1])
         axes.set_xlabel("classes seen", fontsize=size)
         axes.tick_params(labelsize=size - 0.5)
         axes.set_title(title, color=MUTED, pad=10, fontsize=size)
@@ -78,7 +78,7 @@ def sweep_curves(sweep: Sweep, look: Look, *, width: float) -> Figure:
                 labels.append((known[-1][0], 100 * known[-1][1].mean, name, colour))
         axes.set_xticks([number for number, _ in sweep.points])
         axes.set_xticklabels([f"{number:g}" for number, _ in sweep.points])
-        axes.set_xlim(sweep.points[0][0], sweep.points[-1][0])
+        _limits(axes, sweep.points[0][0], sweep.points[-1][0])
         axes.set_xlabel(sweep.parameter)
         axes.set_title("mAP, %", color=MUTED)
         axes.yaxis.set_major_locator(MaxNLocator(5))
@@ -127,13 +127,18 @@ def relabelling_curves(group: Group, *, width: float) -> Figure | None:
         axes.set_xlabel("classes seen")
         axes.set_title("relabelled entries, %", color=MUTED)
         axes.set_ylim(0, 100)
-        axes.set_xlim(lines[0][3][0][0], lines[0][3][-1][0])
+        _limits(axes, lines[0][3][0][0], lines[0][3][-1][0])
         figure.canvas.draw()
         end_labels(axes, [
             (known[-1][0], 100 * known[-1][1].mean, f"{name}  {100 * known[-1][1].mean:.0f}", INK)
             for name, _, _, known in lines
         ])  # fmt: skip
     return figure
+
+
+def _limits(axes: Axes, first: float, last: float) -> None:
+    """From the first place to the last; a single place stands in the middle."""
+    axes.set_xlim((first, last) if first < last else (first - 1, first + 1))
 
 
 def _band(

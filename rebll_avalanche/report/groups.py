@@ -26,8 +26,9 @@ class Spread:
     def of(values: Iterable[float | None]) -> Spread | None:
         """Of the values that exist; None if none does.
 
-        >>> Spread.of([0.5, 0.7, None])
-        Spread(mean=0.6, std=0.1414213562373095, count=2)
+        >>> spread = Spread.of([0.5, 1.0, None])
+        >>> spread.mean, round(spread.std, 3), spread.count
+        (0.75, 0.354, 2)
         """
         known = np.array([v for v in values if v is not None and not math.isnan(v)], dtype=float)
         if not len(known):

@@ -37,10 +37,10 @@ def memory_matrix(memory: dict[str, np.ndarray], *, width: float) -> Figure:
     with canvas(width, height) as (figure, axes):
         axes.grid(False)
         axes.imshow(pixels, interpolation="none", aspect="auto", extent=(0, columns, rows, 0))
-        breaks = np.flatnonzero(np.diff(experience)) + 1
+        breaks = (np.flatnonzero(np.diff(experience)) + 1).tolist()
         for place in breaks:
             axes.axhline(place, color=PAPER, linewidth=2)
-        for place in ends[:-1]:
+        for place in ends[:-1].tolist():
             axes.axvline(place, color=PAPER, linewidth=2)
         column_starts = np.concatenate([[0], ends[:-1]])
         axes.set_xticks((column_starts + ends) / 2, [str(1 + i) for i in range(len(ends))])

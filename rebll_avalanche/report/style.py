@@ -116,11 +116,11 @@ def looks(experiments: Iterable[tuple[str, str]]) -> dict[str, Look]:
 
 
 @contextmanager
-def canvas(width: float, height: float, **axes: Any) -> Iterator[tuple[Figure, Any]]:
+def canvas(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
     """A figure measured in CSS pixels, drawn in the look of this package."""
     with mpl.rc_context(RC):
         figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
-        yield figure, figure.subplots(**axes)
+        yield figure, figure.subplots()
 
 
 def spread_apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
