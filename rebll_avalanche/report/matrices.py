@@ -44,7 +44,7 @@ def memory_matrix(memory: dict[str, np.ndarray], *, width: float) -> Figure:
             axes.axvline(place, color=PAPER, linewidth=2)
         column_starts = np.concatenate([[0], ends[:-1]])
         axes.set_xticks((column_starts + ends) / 2, [str(1 + i) for i in range(len(ends))])
-        row_edges = np.concatenate([[0], breaks, [rows]])
+        row_edges = np.array([0, *breaks, rows])
         numbers = experience[row_edges[:-1]]
         axes.set_yticks((row_edges[:-1] + row_edges[1:]) / 2, [str(1 + int(n)) for n in numbers])
         axes.tick_params(length=0)
