@@ -153,13 +153,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
 
     def scores(self) -> LinearScores:
         """The solved head in float64; its scores are log-odds unless ``calibration="none"``."""
-        solver, scores, gamma = self._solve()
-        if self.calibration == "none":
-            return scores
-        moments = solver.moments(scores, gamma)
-        if self.calibration == "gaussian":
-            return scores.rescaled(*moments.gaussian_line())
-        return scores.rescaled(*self.score_calibration.line(moments.spread, moments.share))
+        return self._calibrated(*self._solve())
 
     @property
     def num_bytes(self) -> int:
@@ -195,8 +189,19 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
             gamma = solver.choose_gamma(per_class=self.per_class_gamma)
         return solver, solver.solve(gamma), gamma
 
-    def _fit_calibration(self) -> None:
-        solver, scores, gamma = self._solve()
+    def _calibrated(
+        self, solver: RidgeSolver, scores: LinearScores, gamma: float | Tensor
+    ) -> LinearScores:
+        if self.calibration == "none":
+            return scores
+        moments = solver.moments(scores, gamma)
+        if self.calibration == "gaussian":
+            return scores.rescaled(*moments.gaussian_line())
+        return scores.rescaled(*self.score_calibration.line(moments.spread, moments.share))
+
+    def _fit_calibration(
+        self, solver: RidgeSolver, scores: LinearScores, gamma: float | Tensor
+    ) -> None:
         moments = solver.moments(scores, gamma)
         features, added, known = (torch.cat(parts) for parts in zip(*self._sample, strict=True))
         left_out = solver.left_out(scores, gamma, features, added)
@@ -206,9 +211,10 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
                 torch.distributed.broadcast(tensor, src=0)
 
     def _install(self, head: Any) -> None:
+        solution = self._solve()
         if self.calibration == "logistic":
-            self._fit_calibration()
-        scores = self.scores()
+            self._fit_calibration(*solution)
+        scores = self._calibrated(*solution)
         with torch.no_grad():
             head.weight.copy_(scores.weight.T)
             head.bias.copy_(scores.bias)

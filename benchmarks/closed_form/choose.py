@@ -1,0 +1,73 @@
+"""Variants on VOC's train and val images: every choice is made here, none on test images.
+
+    python benchmarks/closed_form/choose.py --data ../shared/data --cache FOLDER
+
+Prints one line per variant: Last mAP, Avg mAP, CF1/OF1 at 0.8 and 0.5, calibration error; percent.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from features import load_split
+from rows import Row, by_gradient, closed_form, measure, stream
+
+LITE = {size: f"tf_efficientnet_lite{size}" for size in (0, 1, 2)}
+
+
+def show(row: Row) -> None:
+    """One line."""
+    last = {name: 100 * value for name, value in row.last.items()}
+    print(
+        f"{row.name:44s} last {last['mAP']:.2f} avg {100 * row.average:.2f} "
+        f"| 0.8: {last['CF1@0.8']:.1f}/{last['OF1@0.8']:.1f}/{last['FPR@0.8']:.2f} "
+        f"| 0.5: {last['CF1@0.5']:.1f}/{last['OF1@0.5']:.1f}/{last['FPR@0.5']:.2f} "
+        f"| ece {100 * row.calibration_error:.2f} | {row.seconds_per_experience:.1f} s",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Parse arguments and try everything."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--name", default="voc", choices=("voc", "coco"))
+    parser.add_argument("--scenario", default="B5-C3")
+    parser.add_argument("--backbones", default="0:224")
+    parser.add_argument("--only", default="", help="run variants whose name contains this")
+    arguments = parser.parse_args()
+    pairs = [part.split(":") for part in arguments.backbones.split(",")]
+    backbones = [(LITE[int(size)], int(pixels)) for size, pixels in pairs]
+    train, val = (
+        load_split(arguments.name, arguments.data, split, backbones, arguments.cache)
+        for split in ("train", "val")
+    )
+    benchmark = stream(train, val, arguments.scenario)
+    variants = {
+        "default": closed_form(),
+        "power 1": closed_form(power=1.0),
+        "gamma per class": closed_form(per_class_gamma=True),
+        "gaussian calibration": closed_form(calibration="gaussian"),
+        "repeats not recognised": closed_form(recognise_repeats=False),
+        "hard labels": closed_form(unknown="hard", recognise_repeats=False),
+        "soft labels": closed_form(unknown="soft", recognise_repeats=False),
+        "prior": closed_form(unknown="prior", recognise_repeats=False),
+        "hard labels, repeats": closed_form(unknown="hard"),
+        "soft labels, repeats": closed_form(unknown="soft"),
+        "prior, repeats": closed_form(unknown="prior"),
+    }
+    for rate in (1e-3, 3e-3, 1e-2):
+        variants[f"rebll lr {rate:g}"] = by_gradient("rebll", lr=rate, mem_size=40)
+    for name, build in variants.items():
+        if arguments.only in name:
+            show(measure(name, build, benchmark))
+    if arguments.only in "joint":
+        everything = stream(train, val, f"B{train.labels.shape[1]}-C0")
+        for rate in (1e-3, 3e-3, 1e-2):
+            show(measure(f"joint lr {rate:g}", by_gradient("joint", lr=rate), everything))
+
+
+if __name__ == "__main__":
+    main()

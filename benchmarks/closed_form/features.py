@@ -1,0 +1,94 @@
+"""Pooled features of real images, computed once per backbone and resolution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from tqdm import tqdm
+
+from rebll_avalanche.benchmarks.coco import read_coco
+from rebll_avalanche.benchmarks.label_cache import LabelTable
+from rebll_avalanche.benchmarks.transforms import to_unit_range
+from rebll_avalanche.benchmarks.voc import VOC_CLASSES, read_voc
+from rebll_avalanche.models import build_model
+
+FOLDERS = {"voc": "voc2007_small", "coco": "coco2014_small"}
+BATCH = 8
+
+
+@dataclass(frozen=True)
+class Split:
+    """Images of a split as feature vectors, with their labels."""
+
+    features: Tensor
+    labels: Tensor
+
+
+def label_table(data: str, root: Path, split: str) -> LabelTable:
+    """Paths and labels of ``train``, ``val``, ``trainval`` or ``test``.
+
+    VOC is cut into its own train and val. COCO's train images are cut by a seed: a quarter is val.
+    """
+    folder = root / FOLDERS[data]
+    if data == "voc":
+        return read_voc(folder, "2007", split, VOC_CLASSES)
+    return read_coco(folder, "val2014" if split == "test" else "train2014")
+
+
+def rows_of(data: str, split: str, images: int) -> Tensor:
+    """Which rows of a label table belong to the split."""
+    if data == "voc" or split in ("trainval", "test"):
+        return torch.arange(images)
+    order = torch.from_numpy(np.random.RandomState(0).permutation(images))
+    held_out = images // 4
+    return order[:held_out] if split == "val" else order[held_out:]
+
+
+def load_split(
+    data: str, root: Path, split: str, backbones: list[tuple[str, int]], cache: Path
+) -> Split:
+    """Features of several backbones side by side."""
+    table = label_table(data, root, split)
+    rows = rows_of(data, split, len(table.labels))
+    names = [Path(table.files.path(index)).stem for index in range(len(table.labels))]
+    columns = []
+    for backbone, image_size in backbones:
+        stored = _features(data, root, backbone, image_size, cache)
+        columns.append(torch.stack([stored[names[row]] for row in rows.tolist()]))
+    labels = torch.as_tensor(table.labels)[rows]
+    return Split(torch.cat(columns, dim=1), labels)
+
+
+def _features(
+    data: str, root: Path, backbone: str, image_size: int, cache: Path
+) -> dict[str, Tensor]:
+    file = cache / f"{data}-{backbone}-{image_size}.pt"
+    if not file.is_file():
+        cache.mkdir(parents=True, exist_ok=True)
+        paths = {}
+        for split in ("trainval", "test"):
+            files = label_table(data, root, split).files
+            paths |= {Path(files.path(i)).stem: files.path(i) for i in range(len(files))}
+        torch.save({"names": list(paths), "features": _extract(paths, backbone, image_size)}, file)
+    stored = torch.load(file)
+    return dict(zip(stored["names"], stored["features"], strict=True))
+
+
+@torch.inference_mode()
+def _extract(paths: dict[str, str], backbone: str, image_size: int) -> Tensor:
+    model = build_model(backbone, pretrained="pypi").eval()
+    files, size = list(paths.values()), (image_size, image_size)
+    pooled = []
+    for start in tqdm(range(0, len(files), BATCH), desc=f"{backbone} at {image_size}"):
+        pictures = []
+        for path in files[start : start + BATCH]:
+            with Image.open(path) as picture:
+                pictures.append(picture.convert("RGB").resize(size, Image.Resampling.BICUBIC))
+        batch = torch.stack([to_unit_range(picture) for picture in pictures])
+        pooled.append(model.features(batch).mean((2, 3)))
+    return torch.cat(pooled)

@@ -1,0 +1,137 @@
+"""One row of a table: a method learns a stream of feature vectors and is measured after each step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from features import Split
+from torch import Tensor, nn
+
+from rebll_avalanche.benchmarks import MultiLabelBenchmark, multilabel_benchmark
+from rebll_avalanche.metrics import multilabel_evaluator, read_metrics
+from rebll_avalanche.models import MultiLabelModel
+from rebll_avalanche.models.expanded import ExpandedLinear
+from rebll_avalanche.plugins import build_optimizer
+from rebll_avalanche.strategies import get_method
+from rebll_avalanche.strategies.closed_form import L3A, ClosedForm
+
+THRESHOLDS = (0.8, 0.5, 0.525)
+Build = Callable[[int], Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a method reached; fractions."""
+
+    name: str
+    maps: list[float]
+    last: dict[str, float]
+    calibration_error: float
+    seconds_per_experience: float
+    state_bytes: int
+    reliability: list[tuple[float, float, int]]
+
+    @property
+    def average(self) -> float:
+        """Mean mAP over all steps."""
+        return sum(self.maps) / len(self.maps)
+
+
+def stream(train: Split, test: Split, scenario: str) -> MultiLabelBenchmark:
+    """Experiences of vectors; classes are in alphabetical order already."""
+    pairs = ((split.features, split.labels) for split in (train, test))
+    return multilabel_benchmark(*pairs, scenario)
+
+
+def measure(name: str, build: Build, benchmark: MultiLabelBenchmark) -> Row:
+    """Learn the stream step by step."""
+    torch.manual_seed(0)
+    features = benchmark.test_stream[0].dataset[0][0].numel()
+    strategy = build(features)
+    maps, seconds = [], 0.0
+    last: dict[str, float] = {}
+    for train, test in zip(benchmark.train_stream, benchmark.test_stream, strict=True):
+        start = time.perf_counter()
+        strategy.train(train)
+        seconds += time.perf_counter() - start
+        last = read_metrics(strategy.eval([test]))
+        maps.append(last["mAP"])
+    probability, labels = predictions(strategy.model, benchmark.test_stream[-1])
+    error, reliability = calibration(probability, labels)
+    state = strategy.closed_form.num_bytes if hasattr(strategy, "closed_form") else 0
+    steps = len(benchmark.train_stream)
+    return Row(name, maps, last, error, seconds / steps, state, reliability)
+
+
+@torch.no_grad()
+def predictions(model: nn.Module, experience: Any) -> tuple[Tensor, Tensor]:
+    """Probabilities and labels of a whole experience."""
+    data = experience.dataset
+    inputs = torch.stack([data[index][0] for index in range(len(data))])
+    return model.eval()(inputs).sigmoid(), data.targets.data
+
+
+def calibration(
+    probability: Tensor, labels: Tensor, bins: int = 15
+) -> tuple[float, list[tuple[float, float, int]]]:
+    """Expected calibration error over all classes, and (said, found, count) of every bin."""
+    place = (probability * bins).long().clamp(max=bins - 1)
+    error, curve = 0.0, []
+    for index in range(bins):
+        inside = place == index
+        count = int(inside.sum())
+        if count:
+            said, found = float(probability[inside].mean()), float(labels[inside].mean())
+            error += abs(said - found) * count / labels.numel()
+            curve.append((said, found, count))
+    return error, curve
+
+
+def network(features: int, **options: Any) -> MultiLabelModel:
+    """A head on vectors."""
+    return MultiLabelModel(nn.Identity(), ExpandedLinear(features, **options))
+
+
+def evaluator() -> Any:
+    """Metrics without loggers."""
+    return multilabel_evaluator(thresholds=THRESHOLDS, loggers=[])
+
+
+def closed_form(*, power: float = 0.5, **options: Any) -> Build:
+    """A closed-form row."""
+    return lambda features: ClosedForm(
+        model=network(features, power=power), train_mb_size=256, evaluator=evaluator(), **options
+    )
+
+
+def l3a(random_features: int) -> Build:
+    """L3A without its epoch of fine-tuning, as the backbone is the same for all rows."""
+    return lambda features: L3A(
+        model=network(features, power=1.0, random_features=random_features),
+        train_mb_size=256,
+        evaluator=evaluator(),
+    )
+
+
+def by_gradient(method: str, *, lr: float, epochs: int = 20, mem_size: int = 0) -> Build:
+    """A row of the methods that train: a linear head on the same vectors."""
+    chosen = get_method(method)
+
+    def build(features: int) -> Any:
+        model = network(features)
+        memory = {"mem_size": mem_size} if chosen.uses_memory else {}
+        return chosen.build(
+            model=model,
+            optimizer=build_optimizer(model, lr=lr),
+            train_mb_size=64,
+            train_epochs=epochs,
+            eval_mb_size=512,
+            evaluator=evaluator(),
+            **memory,
+        )
+
+    return build
