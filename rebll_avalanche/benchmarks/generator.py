@@ -119,8 +119,8 @@ class MultiLabelBenchmark(CLScenario):
         one_of("mode", mode, MODES)
         one_of("missing", missing, MISSING)
         one_of("on_error", on_error, ON_ERROR)
-        train_labels = _checked_labels("train", *train)
-        test_labels = _checked_labels("test", *test)
+        train_source, train_labels = _checked_split("train", *train)
+        test_source, test_labels = _checked_split("test", *test)
         num_classes = train_labels.shape[1]
         if test_labels.shape[1] != num_classes:
             raise ValueError(
@@ -139,13 +139,9 @@ class MultiLabelBenchmark(CLScenario):
 
         order = torch.tensor(self.scenario.class_order)
         train_labels, test_labels = train_labels[:, order], test_labels[:, order]
-        train_source, test_source = (
-            _usable(name, as_source(images), labels, image_size, image_cache, on_error)
-            for name, images, labels in (
-                ("train", train[0], train_labels),
-                ("test", test[0], test_labels),
-            )
-        )
+        pipeline = (image_size, image_cache, on_error)
+        train_source = _usable("train", train_source, train_labels, *pipeline)
+        test_source = _usable("test", test_source, test_labels, *pipeline)
         kept, held_out = _cut(len(train_labels), validation_size, seed)
         streams = {
             "train": (train_source, train_labels, kept, mode),
@@ -239,15 +235,16 @@ def one_of(name: str, value: str, allowed: Collection[str]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
 
 
-def _checked_labels(name: str, images: Any, labels: Any) -> Tensor:
+def _checked_split(name: str, images: Any, labels: Any) -> tuple[Source, Tensor]:
+    source = as_source(images)
     matrix = torch.as_tensor(labels, dtype=torch.float32)
-    if matrix.ndim != 2 or len(matrix) != len(images):
+    if matrix.ndim != 2 or len(matrix) != len(source):
         raise ValueError(
-            f"{name} has {len(images)} images, so its labels must be [{len(images)}, classes], "
+            f"{name} has {len(source)} images, so its labels must be [{len(source)}, classes], "
             f"got {tuple(matrix.shape)}"
         )
     check_targets(matrix)
-    return matrix
+    return source, matrix
 
 
 def _usable(

@@ -82,7 +82,7 @@ def _save(place: Path, table: LabelTable) -> None:
 
 
 def _load(place: Path) -> LabelTable:
-    with np.load(place) as stored:
+    with open(place, "rb") as file, np.load(file) as stored:
         texts = stored["problem_texts"].tolist()
         problems = dict(zip(stored["problem_indices"].tolist(), texts, strict=True))
         files = ImageFiles(stored["files"].tolist(), problems)

@@ -53,7 +53,7 @@ def from_csv(
         images: The folder that file names are relative to.
         scenario: ``"B5-C3"``, or one list of class names per experience.
         class_names: The names that may occur; by default all that do.
-        test_size: Share of the pictures to test on if the file has no ``split`` column.
+        test_size: Share of each class's pictures to test on if there is no ``split`` column.
         seed: Of this choice, and of the validation images where ``validation_size`` asks for some.
         image_size: Side of the square that images are resized to.
         train_transform: Instead of the paper's augmentation, :func:`training_transform`.
@@ -73,7 +73,10 @@ def from_csv(
             if name not in columns:
                 raise ValueError(f"{labels}: {file} has the label {name!r}; {_hint(name, names)}")
             matrix[row, columns[name]] = 1
-    testing = _test_rows(list(table), splits, test_size, seed)
+    if splits:
+        testing = np.array([splits[file] == "test" for file in table])
+    else:
+        testing = _choose_test(matrix, test_size, seed)
     folder = Path(images).expanduser()
     files = np.array([str(folder / file) for file in table])
     train, test = ((ImageFiles(files[rows].tolist()), matrix[rows]) for rows in (~testing, testing))
@@ -121,14 +124,21 @@ def _read_rows(path: Path) -> tuple[dict[str, list[str]], dict[str, str]]:
     return table, splits
 
 
-def _test_rows(files: list[str], splits: dict[str, str], share: float, seed: int) -> np.ndarray:
-    if splits:
-        return np.array([splits[file] == "test" for file in files])
+def _choose_test(matrix: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """Rows to test on: of each class its share, and at least one picture if there are two.
+
+    Rare classes choose first, because common ones find enough pictures afterwards.
+    """
     if not 0 < share < 1:
         raise ValueError(f"test_size must be between 0 and 1, got {share}")
-    testing = np.zeros(len(files), dtype=bool)
-    shuffled = np.random.default_rng(seed).permutation(len(files))
-    testing[shuffled[: round(share * len(files))]] = True
+    testing = np.zeros(len(matrix), dtype=bool)
+    shuffled = np.random.default_rng(seed).permutation(len(matrix))
+    counts = matrix.sum(axis=0).astype(int)
+    for column in np.argsort(counts, kind="stable"):
+        wanted = max(round(share * counts[column]), int(counts[column] > 1))
+        wanted -= int(matrix[testing, column].sum())
+        free = shuffled[(matrix[shuffled, column] == 1) & ~testing[shuffled]]
+        testing[free[: max(wanted, 0)]] = True
     return testing
 
 
