@@ -94,6 +94,8 @@ def build_model(
         else:
             backbone = SmallCNN()
             channels = backbone.num_features
+            if head == "linear":  # its objects are a few pixels large; their mean would drown
+                head_options.setdefault("pooling", "max")
     else:
         backbone = _timm_backbone(name, pretrained, weights)
         channels = backbone.num_features

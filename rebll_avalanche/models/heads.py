@@ -76,15 +76,19 @@ class GrowingHead(DynamicModule):
 
 
 class GrowingLinear(GrowingHead):
-    """Global average pooling and one linear row per class: the paper's plain network.
+    """Global pooling and one linear row per class: the paper's plain network.
 
     Args:
         in_features: Channels of the feature map (or length of the feature vector).
+        pooling: ``"mean"`` over the map, as usual, or ``"max"``, which suits small objects.
     """
 
-    def __init__(self, in_features: int) -> None:
+    def __init__(self, in_features: int, *, pooling: str = "mean") -> None:
         super().__init__()
+        if pooling not in ("mean", "max"):
+            raise ValueError(f"pooling must be one of mean, max, got {pooling!r}")
         self.in_features = in_features
+        self.pooling = pooling
         self.weight = nn.Parameter(torch.empty(0, in_features))
         self.bias = nn.Parameter(torch.empty(0))
 
@@ -102,9 +106,11 @@ class GrowingLinear(GrowingHead):
 
     def forward(self, features: Tensor) -> Tensor:
         """Logits of a feature map ``[batch, channels, h, w]`` or of vectors ``[batch, channels]``."""
-        pooled = features.mean(dim=(2, 3)) if features.ndim == 4 else features
-        return nn.functional.linear(pooled, self.weight, self.bias)
+        if features.ndim == 4:
+            pool = features.mean if self.pooling == "mean" else features.amax
+            features = pool(dim=(2, 3))
+        return nn.functional.linear(features, self.weight, self.bias)
 
     def class_activation_maps(self, feature_map: Tensor) -> Tensor:
-        """The linear head moved before the pooling; the mean of a map plus its bias is the logit."""
+        """The linear head moved before the pooling; with mean pooling, a map's mean is its logit."""
         return torch.einsum("bdhw,cd->bchw", feature_map, self.weight)

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import itertools
-
 from torch import Tensor, nn
 
 
+def _block(inside: int, outside: int, kernel: int = 3, stride: int = 1) -> list[nn.Module]:
+    return [
+        nn.Conv2d(inside, outside, kernel, stride, kernel // 2, bias=False),
+        nn.BatchNorm2d(outside),
+        nn.ReLU(inplace=True),
+    ]
+
+
 class SmallCNN(nn.Module):
-    """Four convolution blocks; halves the image three times.
+    """Four convolution blocks that shrink the image eight times, in both directions."""
 
-    Args:
-        width: Channels of the first block; the last has four times as many.
-    """
+    num_features = 128
 
-    def __init__(self, width: int = 32) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        channels = (3, width, 2 * width, 4 * width, 4 * width)
-        blocks: list[nn.Module] = []
-        for index, (inside, outside) in enumerate(itertools.pairwise(channels)):
-            blocks += [
-                nn.Conv2d(inside, outside, 3, padding=1, bias=False),
-                nn.BatchNorm2d(outside),
-                nn.ReLU(inplace=True),
-            ]
-            if index < 3:
-                blocks.append(nn.MaxPool2d(2))
-        self.blocks = nn.Sequential(*blocks)
-        self.num_features = channels[-1]
+        self.blocks = nn.Sequential(
+            *_block(3, 24, kernel=5, stride=2),
+            *_block(24, 48),
+            nn.MaxPool2d(2),
+            *_block(48, 96),
+            nn.MaxPool2d(2),
+            *_block(96, self.num_features),
+        )
 
     def forward(self, images: Tensor) -> Tensor:
-        """``[batch, 3, s, s]`` to ``[batch, 4 * width, s / 8, s / 8]``."""
+        """``[batch, 3, s, s]`` to ``[batch, 128, s / 8, s / 8]``."""
         features: Tensor = self.blocks(images)
         return features
 

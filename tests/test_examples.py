@@ -1,0 +1,49 @@
+"""Each example runs; the demo in miniature also on a real VOC folder."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(monkeypatch, name: str, *arguments: str) -> None:
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    try:
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    except SystemExit as stop:
+        assert not stop.code, stop.code
+
+
+def test_drop_in(monkeypatch, capsys):
+    run(monkeypatch, "drop_in.py")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["5", "8", "11", "14", "17", "20"]
+
+
+def test_voc_b5c3(monkeypatch, capsys, tmp_path):
+    output = tmp_path / "out"
+    run(
+        monkeypatch,
+        "voc_b5c3.py",
+        *("--methods", "fine-tuning", "rebll", "joint"),
+        *("--epochs", "1", "--train-size", "200", "--test-size", "120", "--output", str(output)),
+    )
+    results = json.loads((output / "results.json").read_text())["results"]
+    assert list(results) == ["fine-tuning", "rebll", "joint"]
+    assert [classes for classes, _ in results["rebll"]["curve"]] == [5, 8, 11, 14, 17, 20]
+    assert all(0 <= result["last"]["mAP"] <= 1 for result in results.values())
+    assert (output / "map.png").stat().st_size > 10_000
+    printed = capsys.readouterr().out
+    assert "RebLL against Fine-Tuning" in printed
+    assert "of Joint's mAP" in printed
+
+
+def test_voc_b5c3_names_methods_that_exist(monkeypatch, tmp_path):
+    with pytest.raises(ValueError, match="rebll"):
+        run(monkeypatch, "voc_b5c3.py", "--methods", "reball", "--output", str(tmp_path))

@@ -1,0 +1,99 @@
+"""What may import what, and what an import costs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rebll_avalanche
+
+PACKAGE = Path(rebll_avalanche.__file__).parent
+
+# Rooms, lowest first: a room may import itself and rooms named in its list.
+ALLOWED = {
+    "losses": [],
+    "scenario": [],
+    "ridge": [],
+    "labels": ["losses"],
+    "sampling": ["labels"],
+    "memory": ["labels", "sampling"],
+    "metrics": ["labels", "losses"],
+    "models": ["labels", "losses"],
+    "benchmarks": ["scenario", "labels"],
+    "plugins": ["losses", "labels", "scenario", "sampling", "memory", "models"],
+    "strategies": [
+        "plugins",
+        "losses",
+        "labels",
+        "scenario",
+        "sampling",
+        "memory",
+        "models",
+        "metrics",
+        "ridge",
+    ],
+    "report": [],
+}
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """Rooms that a file imports, at the top or inside functions, type hints aside."""
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = (
+                [node.module]
+                if node.module != "rebll_avalanche"
+                else [f"rebll_avalanche.{alias.name}" for alias in node.names]
+            )
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        rooms |= {name.split(".")[1] for name in names if name.startswith("rebll_avalanche.")}
+    return rooms
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_dependencies_point_one_way(room):
+    place = PACKAGE / room
+    files = list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+    assert files
+    for file in files:
+        extra = imported_rooms(file) - {room, *ALLOWED[room]}
+        assert not extra, f"{file.relative_to(PACKAGE)} must not import {sorted(extra)}"
+
+
+def modules_after(code: str) -> set[str]:
+    """Top-level modules that are loaded after some code ran in a fresh interpreter."""
+    script = f"{code}\nimport sys, json; print(json.dumps(sorted(sys.modules)))"
+    output = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
+    return {name.split(".")[0] for name in json.loads(output.splitlines()[-1])}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import rebll_avalanche",
+        "import rebll_avalanche.report",
+        "import contextlib, rebll_avalanche.cli as c\n"
+        "with contextlib.suppress(SystemExit): c.main(['--help'])",
+        "import contextlib, rebll_avalanche.cli as c\n"
+        "with contextlib.suppress(SystemExit): c.main(['run', '--help'])",
+    ],
+)
+def test_a_light_start(code):
+    assert not modules_after(code) & {"torch", "avalanche", "timm", "sklearn", "torchvision"}
+
+
+def test_every_public_name_exists():
+    for name in rebll_avalanche.__all__:
+        assert getattr(rebll_avalanche, name) is not None
+    with pytest.raises(AttributeError, match="nonsense"):
+        rebll_avalanche.nonsense  # noqa: B018
