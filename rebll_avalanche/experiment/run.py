@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import time
 import warnings
 from pathlib import Path
@@ -19,6 +20,7 @@ from rebll_avalanche.experiment.build import (
 from rebll_avalanche.experiment.checkpoint import CheckpointFolder, Moment
 from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.environment import git_state, hardware, versions
+from rebll_avalanche.experiment.extension import widen
 from rebll_avalanche.experiment.folder import (
     CONFIG,
     check_unchanged,
@@ -87,13 +89,14 @@ def learn(
     records: list[dict[str, Any]] = point.end.get("records", [])
     if point.end:
         restore(strategy, point.end["strategy"])
+        widen(results.memory_of(strategy), benchmark.num_classes)
+    lost = unsaved(strategy)
     recorder = Recorder()
     strategy.plugins.append(recorder)
     if watcher is None and on_terminal():
         watcher = ProgressPlugin(benchmark, label=config.method_name)
     if watcher is not None:
         strategy.plugins.append(watcher)
-    lost = unsaved(strategy)
     if lost:
         warnings.warn(
             f"a checkpoint cannot hold the state of {', '.join(lost)}: "
@@ -121,10 +124,7 @@ def learn(
                 {
                     "experience": int(train_experience.current_experience),
                     "classes_seen": class_range(train_experience)[1],
-                    # Avalanche's order depends on what the process has evaluated before.
-                    "metrics": dict(
-                        sorted(found.items(), key=lambda item: (item[0] != "mAP", item[0]))
-                    ),
+                    "metrics": _in_order(found),
                     "per_class_ap": results.class_average_precision(strategy.evaluator, names),
                     **page,
                     **results.memory_page(memory),
@@ -143,6 +143,12 @@ def learn(
     results.write_results(folder, records)
     checkpoints.keep_newest()
     return records
+
+
+def _in_order(metrics: dict[str, float]) -> dict[str, float]:
+    """What could be measured, mAP first: Avalanche's order depends on earlier evaluations."""
+    known = {name: value for name, value in metrics.items() if not math.isnan(value)}
+    return dict(sorted(known.items(), key=lambda item: (item[0] != "mAP", item[0])))
 
 
 def method_as_run(config: Config) -> dict[str, Any]:
