@@ -79,6 +79,11 @@ class PODPlugin(SupervisedPlugin):
 
     def before_training(self, strategy: Any, **kwargs: Any) -> None:
         """Agree on one teacher with the other plugins."""
+        if not hasattr(strategy.model, "backbone"):
+            raise ValueError(
+                f"{type(strategy.model).__name__} has no 'backbone' to take feature maps from; "
+                "make it with build_model(...), or wrap yours in MultiLabelModel(backbone, head)"
+            )
         self.teacher = share_teacher(strategy)
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:

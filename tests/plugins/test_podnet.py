@@ -143,3 +143,11 @@ def test_the_teacher_survives_a_restart():
 def test_negative_weights_are_refused(options):
     with pytest.raises(ValueError, match=r"-1\.0"):
         PODPlugin(**options)
+
+
+def test_a_model_without_a_backbone_is_refused(vector_benchmark):
+    model = torch.nn.Linear(6, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    strategy = FineTuning(model=model, optimizer=optimizer, plugins=[PODPlugin()])
+    with pytest.raises(ValueError, match="Linear has no 'backbone'"):
+        strategy.train(vector_benchmark().train_stream[0])
