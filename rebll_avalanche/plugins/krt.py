@@ -159,9 +159,7 @@ class KRTPlugin(SupervisedPlugin):
         if len(self.memory):
             images, targets = self.memory.draw(self.batch_size_mem)
             images, targets = images.to(strategy.device), targets.to(strategy.device)
-            head = _attention_head(strategy.model)
-            embeddings = head.embed(strategy.model.features(images))
-            logits = head.classify(embeddings)
+            logits, embeddings = _forward(strategy.model, images)
             loss = self._asl(logits, targets[:, : self._hi]).sum()
             self.terms.record("replay", loss)
             strategy.loss += loss
@@ -170,24 +168,18 @@ class KRTPlugin(SupervisedPlugin):
     def _add_old_terms(
         self, strategy: Any, images: Tensor, targets: Tensor, logits: Tensor, embeddings: Tensor
     ) -> None:
-        teacher_logits, teacher_embeddings = self._teach(images)
+        with torch.no_grad():
+            teacher_logits, teacher_embeddings = _forward(self.teacher.model, images)
         old = slice(0, self._lo)
         pseudo = (teacher_logits[:, old].float().sigmoid() > self.threshold).float()
         unknown = ~annotated(targets[:, old])
         pseudo = self._asl(logits[:, old], torch.where(unknown, pseudo, torch.nan)).sum()
         self.terms.record("pseudo", pseudo)
-        kept = embeddings[:, : teacher_embeddings.shape[1]].flatten(1)
-        moved = (1 - cosine_similarity(kept, teacher_embeddings.flatten(1))).mean()
+        kept = embeddings[:, : teacher_embeddings.shape[1]].flatten(1).float()
+        moved = (1 - cosine_similarity(kept, teacher_embeddings.flatten(1).float())).mean()
         self.terms.record("token", moved)
         weight = self.lambda_token * math.sqrt(self._hi / (self._hi - self._lo))
         strategy.loss += pseudo + weight * moved
-
-    def _teach(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """The teacher's logits and embeddings in one pass."""
-        model: Any = self.teacher.model
-        with torch.no_grad():
-            embeddings = model.head.embed(model.features(images))
-            return model.head.classify(embeddings), embeddings
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Remember images, and copy the model: it teaches the next experience."""
@@ -212,6 +204,15 @@ class KRTPlugin(SupervisedPlugin):
         self.teacher.load_state_dict(state["teacher"])
         self.memory.load_state_dict(state["memory"])
         self.threshold = state["threshold"]
+
+
+def _forward(model: Any, images: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits and embeddings in one pass."""
+    tap = OutputTap()
+    tap.open(_attention_head(model).attention)
+    logits: Tensor = model(images)
+    embeddings: Tensor = tap.close()
+    return logits, embeddings
 
 
 def _attention_head(model: Any) -> GrowingCrossAttention:
