@@ -21,6 +21,7 @@ their class set; entries whose target is NaN are ignored.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -108,74 +109,35 @@ def bce_loss(logits: Tensor, targets: Tensor, *, reduction: str = "mean") -> Ten
     return asymmetric_bce(logits, targets, reduction=reduction)
 
 
-def cls_loss(
-    logits: Tensor,
-    targets: Tensor,
-    *,
-    exponent: float,
-    detach_weight: bool = False,
-    reduction: str = "mean",
-) -> Tensor:
-    """Equations (3, 4), L_cls, and (5, 6), L_akd: the positive part is down-weighted.
+def cls_loss(logits: Tensor, targets: Tensor, *, exponent: float, **options: Any) -> Tensor:
+    """Equations (3, 4), L_cls: the positive part is down-weighted.
 
     Args:
-        logits: Of the current classes (L_cls) or the earlier ones (L_akd).
-        targets: Labels (L_cls) or the teacher's soft probabilities (L_akd).
+        logits: Of the current classes.
+        targets: Their labels; NaN where nobody has given one.
         exponent: ``adaptive_exponent(alpha, seen)``, or a constant for the fixed variant.
-        detach_weight: Stop the gradient through the weight.
-        reduction: See :func:`asymmetric_bce`.
+        **options: ``detach_weight`` and ``reduction`` of :func:`asymmetric_bce`.
     """
-    return asymmetric_bce(
-        logits,
-        targets,
-        positive_exponent=exponent,
-        detach_weight=detach_weight,
-        reduction=reduction,
-    )
+    return asymmetric_bce(logits, targets, positive_exponent=exponent, **options)
 
 
 def akd_loss(
-    logits: Tensor,
-    teacher_probability: Tensor,
-    *,
-    exponent: float,
-    detach_weight: bool = False,
-    reduction: str = "mean",
+    logits: Tensor, teacher_probability: Tensor, *, exponent: float, **options: Any
 ) -> Tensor:
-    """Equations (5, 6), L_akd: asymmetric distillation of the previous model's probabilities."""
-    return cls_loss(
-        logits,
-        teacher_probability,
-        exponent=exponent,
-        detach_weight=detach_weight,
-        reduction=reduction,
-    )
+    """Equations (5, 6), L_akd: L_cls on earlier classes, with the previous model's soft labels."""
+    return cls_loss(logits, teacher_probability, exponent=exponent, **options)
 
 
-def er_loss(
-    logits: Tensor,
-    targets: Tensor,
-    *,
-    exponent: float,
-    detach_weight: bool = False,
-    reduction: str = "mean",
-) -> Tensor:
-    """Equations (7, 8), L_er: replay with the negative part down-weighted.
+def er_loss(logits: Tensor, targets: Tensor, *, exponent: float, **options: Any) -> Tensor:
+    """Equations (7, 8), L_er: the negative part is down-weighted.
 
     Args:
         logits: Of the earlier classes, for memory images.
         targets: Their completed labels; NaN where nobody has given one.
         exponent: ``adaptive_exponent(beta, seen)``, or a constant for the fixed variant.
-        detach_weight: Stop the gradient through the weight.
-        reduction: See :func:`asymmetric_bce`.
+        **options: ``detach_weight`` and ``reduction`` of :func:`asymmetric_bce`.
     """
-    return asymmetric_bce(
-        logits,
-        targets,
-        negative_exponent=exponent,
-        detach_weight=detach_weight,
-        reduction=reduction,
-    )
+    return asymmetric_bce(logits, targets, negative_exponent=exponent, **options)
 
 
 def total_loss(

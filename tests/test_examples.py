@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import runpy
 import sys
@@ -14,10 +15,11 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 def run(monkeypatch, name: str, *arguments: str) -> None:
     monkeypatch.setattr(sys, "argv", [name, *arguments])
-    try:
+    with contextlib.ExitStack() as stack:
+        if arguments:  # these end with sys.exit(main())
+            stopped = stack.enter_context(pytest.raises(SystemExit))
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
-    except SystemExit as stop:
-        assert not stop.code, stop.code
+    assert not arguments or stopped.value.code == 0
 
 
 def test_drop_in(monkeypatch, capsys):
