@@ -66,7 +66,7 @@ class TrainedModel:
     def activation_maps(self, inputs: Tensor, *, grad_cam: bool = False) -> Tensor:
         """Where the evidence for each class lies: ``[batch, classes, h, w]`` between 0 and 1.
 
-        1 is the strongest evidence for any class in the same picture, so weak classes look weak.
+        1 is the strongest evidence for the class in this picture; how strong it is, the score says.
 
         Args:
             inputs: From :meth:`prepare`.
@@ -80,7 +80,7 @@ class TrainedModel:
         else:
             maps = _grad_cam(self.model, inputs)
         positive = maps.clamp(min=0)
-        strongest = positive.amax(dim=(1, 2, 3), keepdim=True)
+        strongest = positive.amax(dim=(2, 3), keepdim=True)
         return positive / strongest.clamp(min=torch.finfo(positive.dtype).tiny)
 
 
@@ -153,8 +153,8 @@ def overlay(picture: Image.Image, activation: Tensor) -> Image.Image:
         activation[None, None], size, mode="bilinear", align_corners=False
     )
     strength = smooth[0, 0].numpy()
-    colour = colormaps["inferno"](0.25 + 0.7 * strength)[..., :3] * 255
-    weight = (0.8 * np.sqrt(strength))[..., None]
+    colour = colormaps["inferno"](0.35 + 0.6 * strength)[..., :3] * 255
+    weight = (0.75 * strength)[..., None]
     # The rest of the picture steps back, so that the glow is not mistaken for its colours.
     dimmed = 0.75 * np.asarray(picture, dtype=np.float32)
     return Image.fromarray((dimmed * (1 - weight) + colour * weight).astype(np.uint8))
