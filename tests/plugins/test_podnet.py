@@ -91,7 +91,7 @@ def test_the_loss_grows_with_the_share_of_old_classes():
                     twin(strategy.mb_x)
                 with torch.no_grad(), tapped(plugin.teacher.model) as theirs:
                     plugin.teacher.model(strategy.mb_x)
-                assert len(mine.maps) == 3
+                assert len(mine.maps) == len(theirs.maps) > 1
                 distilled = 2.0 * spatial_loss(mine.maps, theirs.maps)
                 distilled += 0.5 * flat_loss(mine.embedding, theirs.embedding)
                 expected = expected + math.sqrt(3) * distilled
