@@ -15,7 +15,7 @@ class GradientPlugin(SupervisedPlugin):
     """Accumulates gradients over steps, and scales the loss of a network in float16.
 
     Avalanche updates the weights after every batch; here a batch in between leaves no gradient
-    behind, so that its update does nothing. A group that the epoch cuts short counts what it has.
+    behind, so that its update does nothing. A group that the epoch cuts short is averaged as it is.
     Belongs behind all plugins that change the loss or the gradients.
 
     Args:
@@ -29,7 +29,7 @@ class GradientPlugin(SupervisedPlugin):
         self.accumulate = accumulate
         self.scaler = torch.amp.GradScaler(device, enabled=scaled)
         self._held: dict[int, Tensor] = {}
-        self._count = 0
+        self._steps = self._images = 0
         self._loss = torch.zeros(())
 
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:
@@ -45,10 +45,9 @@ class GradientPlugin(SupervisedPlugin):
         """Hold gradients back, or let the average of a whole group through."""
         parameters = [p for group in strategy.optimizer.param_groups for p in group["params"]]
         if self.accumulate > 1:
-            self._count += 1
+            self._add(parameters, len(strategy.mb_x))
             last = strategy.clock.train_epoch_iterations + 1 == len(strategy.dataloader)
-            if self._count < self.accumulate and not last:
-                self._hold(parameters)
+            if self._steps < self.accumulate and not last:
                 return
             self._release(parameters)
         if self.scaler.is_enabled():
@@ -58,23 +57,22 @@ class GradientPlugin(SupervisedPlugin):
             self.scaler.update()
             strategy.optimizer.zero_grad(set_to_none=True)
 
-    def _hold(self, parameters: list[torch.nn.Parameter]) -> None:
+    def _add(self, parameters: list[torch.nn.Parameter], images: int) -> None:
+        """Take the gradients away, each batch counting as much as it has images."""
+        self._steps += 1
+        self._images += images
         for parameter in parameters:
             if parameter.grad is not None:
+                weighted = parameter.grad.mul_(images)
                 held = self._held.get(id(parameter))
-                self._held[id(parameter)] = (
-                    parameter.grad if held is None else held.add_(parameter.grad)
-                )
+                self._held[id(parameter)] = weighted if held is None else held.add_(weighted)
                 parameter.grad = None
 
     def _release(self, parameters: list[torch.nn.Parameter]) -> None:
         for parameter in parameters:
             held = self._held.pop(id(parameter), None)
-            if held is not None:
-                parameter.grad = held if parameter.grad is None else held.add_(parameter.grad)
-            if parameter.grad is not None:
-                parameter.grad.div_(self._count)
-        self._count = 0
+            parameter.grad = None if held is None else held.div_(self._images)
+        self._steps = self._images = 0
 
     def state_dict(self) -> dict[str, Any]:
         """The scale; epochs end with nothing held back."""

@@ -1,0 +1,53 @@
+"""The light table of parameters says what the methods take."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from functools import partial
+from typing import Any
+
+import pytest
+
+from rebll_avalanche.experiment.methods import METHOD_OPTIONS
+from rebll_avalanche.strategies import METHODS
+from rebll_avalanche.strategies.baselines import FineTuning
+
+COMMON = set(inspect.signature(FineTuning).parameters) | {"options", "buffer"}
+
+
+def parameters(build: Any) -> dict[str, inspect.Parameter]:
+    """What the function or class behind a method takes, and Avalanche's strategy inside it."""
+    inner = build.func if isinstance(build, partial) else build
+    found = dict(inspect.signature(inner).parameters)
+    for wrapped in build.args if isinstance(build, partial) else ():
+        found |= inspect.signature(wrapped.__init__).parameters
+    return found
+
+
+def test_every_method_is_listed() -> None:
+    assert set(METHOD_OPTIONS) == set(METHODS), "add the method to experiment/methods.py"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_listed_parameters_exist_and_none_is_forgotten(name: str) -> None:
+    method, listed = METHODS[name], set(METHOD_OPTIONS[name])
+    taken = parameters(method.build)
+    assert listed <= set(taken)
+    assert ("mem_size" in listed) == method.uses_memory
+    if not isinstance(method.build, partial):
+        plain = {
+            key
+            for key, parameter in taken.items()
+            if isinstance(parameter.default, bool | int | float | str)
+        }
+        unused = set() if method.uses_memory else {"mem_size", "replay_weight"}
+        assert plain - COMMON - unused <= listed
+
+
+def test_choices_contain_the_defaults() -> None:
+    for name, options in METHOD_OPTIONS.items():
+        for option, kind in options.items():
+            choices = typing.get_args(kind)
+            default = parameters(METHODS[name].build)[option].default
+            assert not choices or default in choices

@@ -1,0 +1,142 @@
+"""Recipes and command lines."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rebll_avalanche.experiment.config import Config, differences, known_keys
+from rebll_avalanche.experiment.parse import parse_settings
+
+RECIPE = """
+benchmark: {name: scenes, scenario: B4-C2}
+method:
+  alpha: 1   # an integer where a float is meant
+training: {epochs: 3, lr: 0.1}
+seed: 2
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> str:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE)
+    return str(path)
+
+
+def parse(*argv: str) -> Config:
+    return parse_settings(argv, prog="rebll run")[0]
+
+
+def test_recipe_then_command_line_then_defaults(recipe: str) -> None:
+    config = parse(recipe, "--seed", "3", "--method.alpha", "1.5", "--training.epochs=7")
+    assert (config.seed, config.method, config.training.epochs) == (
+        3,
+        {"name": "rebll", "alpha": 1.5},
+        7,
+    )
+    assert (config.training.lr, config.benchmark.scenario) == (0.1, "B4-C2")
+    assert config.training.batch_size == Config().training.batch_size
+    assert parse("--seed", "3", recipe).method == {"name": "rebll", "alpha": 1.0}
+
+
+def test_another_method_has_other_parameters(recipe: str) -> None:
+    assert parse("--method.name", "lwf", "--method.temperature", "3").method_options == {
+        "temperature": 3.0
+    }
+    with pytest.raises(ValueError, match=r"method\.beta is not a setting of lwf"):
+        parse("--method.name", "lwf", "--method.beta", "1")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--method.alhpa", "1"], r"method\.alhpa is not a setting of rebll.*method\.alpha"),
+        (["--traning.lr", "1"], r"traning\.lr is not a setting.*training\.lr"),
+        (["--training.schedule", "onecicle"], "cannot be 'onecicle'; choose onecycle, constant"),
+        (["--method.exponent", "adaptiv"], "cannot be 'adaptiv'; choose adaptive, fixed"),
+        (["--method.name", "rebl"], "no method is called 'rebl'; there are rebll,"),
+        (["--method.alpha", "much"], r"method\.alpha cannot be 'much'; it must be float"),
+        (["--training.epochs", "0"], r"training\.epochs must be at least 1, got 0"),
+        (["--training.lr", ".nan"], r"training\.lr must be at least 0"),
+        (["--benchmark.scenario", "5-3"], "must look like B5-C3"),
+        (["--loggers", "[wand]"], "cannot be 'wand'; choose wandb"),
+        (["--evaluation.stream", "valid"], r"needs benchmark\.validation_size"),
+        (["--benchmark.name", "csv"], r"needs benchmark\.labels"),
+        (["--evaluation.thresholds", "[80]"], "probabilities"),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_is_right(argv: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse(*argv)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("training: {lrr: 1}", r"training\.lrr is not a setting; the nearest are training\.lr"),
+        ("training: 3", "training is not a setting"),
+        ("- 1", "must hold settings"),
+        ("method: rebll", "method must hold a name"),
+        ("seed: [", "not readable YAML"),
+    ],
+)
+def test_a_wrong_recipe_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        parse(str(path))
+    with pytest.raises(FileNotFoundError, match="no recipe"):
+        parse(str(tmp_path / "none.yaml"))
+
+
+def test_the_config_of_a_run_is_a_recipe(tmp_path: Path) -> None:
+    config = parse(
+        "--method.mem_size", "7", "--evaluation.thresholds", "[0.3]", "--loggers", "[text]"
+    )
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config.to_dict() | {"versions": {"torch": "2"}, "git": {}}))
+    assert parse(str(path)) == config
+    assert differences(config.to_dict(), parse(str(path)).to_dict()) == []
+
+
+def test_where_the_data_lie_is_no_difference() -> None:
+    here, there = (parse("--benchmark.root", root).to_dict() for root in ("here", "there"))
+    assert differences(here, there) == []
+
+
+def test_every_known_key_is_an_option() -> None:
+    config = Config().to_dict()
+    for key in known_keys("rebll"):
+        section, _, name = key.partition(".")
+        assert section in config
+        assert section == "method" or not name or name in config[section]
+
+
+def test_recipes_of_this_repository_are_valid() -> None:
+    recipes = sorted((Path(__file__).parents[2] / "benchmarks" / "recipes").glob("*.yaml"))
+    assert {path.stem for path in recipes} >= {"scenes", "voc", "coco"}
+    for path in recipes:
+        assert parse(str(path)).folder_name
+
+
+def test_refusing_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from rebll_avalanche.cli import main; code = main(sys.argv[1:]);"
+        "heavy = {'torch', 'avalanche', 'timm', 'numpy'} & set(sys.modules);"
+        "sys.exit(f'{code} {sorted(heavy)}')"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code, "run", "--training.epochs", "x"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.stderr.splitlines() == [
+        "rebll run: training.epochs cannot be 'x'; it must be int",
+        "2 []",
+    ]

@@ -1,0 +1,56 @@
+"""The command line as people meet it."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from rebll_avalanche.cli import COMMANDS, main
+
+
+def test_help_names_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {name} " in shown for name in COMMANDS)
+    assert main([]) == 2
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = importlib.import_module(f"rebll_avalanche.commands.{name}")
+    assert command.HELP
+    with pytest.raises(SystemExit) as stopped:
+        main([name, "--help"])
+    assert stopped.value.code == 0
+    assert f"usage: rebll {name}" in capsys.readouterr().out
+
+
+def test_an_unknown_command_is_refused_with_the_nearest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["tabel"]) == 2
+    assert "there is no command 'tabel'; the nearest are table" in capsys.readouterr().err
+
+
+def test_what_is_wrong_ends_in_a_line_not_in_a_traceback(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["run", "none.yaml"]) == 2
+    assert capsys.readouterr().err == "rebll run: no recipe at none.yaml\n"
+
+
+@pytest.mark.parametrize("command", [["--help"], *([name, "--help"] for name in COMMANDS)])
+def test_help_imports_nothing_heavy(command: list[str]) -> None:
+    code = (
+        "import sys; from rebll_avalanche.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'torch', 'avalanche', 'numpy', 'matplotlib'} & set(sys.modules)))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code, *command], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.splitlines()[-1] == "[]"
