@@ -40,7 +40,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--image-size", type=int, default=96)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--lr", type=float, default=5e-3)
     parser.add_argument("--backbone-lr-scale", type=float, default=0.1)
     parser.add_argument(
         "--validation-size", type=float, default=0.0, help="measure on held-out images"
