@@ -1,4 +1,4 @@
-"""Writing scenes to disk the way two well-known data sets are laid out."""
+"""Writing scenes to disk: as two well-known data sets are laid out, or with a CSV file of labels."""
 
 from __future__ import annotations
 
@@ -90,3 +90,24 @@ def write_coco_split(root: Path, split: str, scenes: Scenes, class_names: Sequen
     categories = [{"id": column + 1, "name": name} for column, name in enumerate(class_names)]
     text = json.dumps({"images": images, "annotations": annotations, "categories": categories})
     (root / "annotations" / f"instances_{split}.json").write_text(text)
+
+
+def write_csv_split(root: Path, split: str, scenes: Scenes, class_names: Sequence[str]) -> None:
+    """Append scenes to ``root/labels.csv`` and put their pictures into ``root/images``.
+
+    Args:
+        root: The folder to write to.
+        split: ``"train"`` or ``"test"``.
+        scenes: What to write.
+        class_names: The name of each label column.
+    """
+    (root / "images").mkdir(parents=True, exist_ok=True)
+    table = root / "labels.csv"
+    rows = [] if table.exists() else ["file,labels,split"]
+    for index, picture in enumerate(scenes.images):
+        name = f"{split}_{index:06d}.png"
+        Image.fromarray(picture).save(root / "images" / name)
+        found = [class_names[column] for column in scenes.labels[index].nonzero()[0]]
+        rows.append(f"{name},{';'.join(found)},{split}")
+    with open(table, "a") as file:
+        file.writelines(f"{row}\n" for row in rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rebll_avalanche.benchmarks.devkit import write_coco_split, write_voc_split
+from rebll_avalanche.benchmarks.devkit import write_coco_split, write_csv_split, write_voc_split
 from rebll_avalanche.benchmarks.drawing import Scenes, draw_scenes
 from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
 from rebll_avalanche.benchmarks.shapes import CLASSES
@@ -53,3 +53,9 @@ class MultiLabelScenes(MultiLabelBenchmark):
         """Write all scenes in the layout of MS-COCO 2014, test scenes as val2014."""
         for split, first in (("train2014", "train"), ("val2014", "test")):
             write_coco_split(Path(root), split, self.scenes[first], list(CLASSES))
+
+    def write_csv(self, root: str | Path) -> None:
+        """Write all scenes as ``root/labels.csv`` and ``root/images``, for :func:`from_csv`."""
+        Path(root, "labels.csv").unlink(missing_ok=True)
+        for split in ("train", "test"):
+            write_csv_split(Path(root), split, self.scenes[split], list(CLASSES))

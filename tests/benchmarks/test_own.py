@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import pytest
+import torch
 
 from rebll_avalanche.benchmarks import from_csv
 
@@ -103,3 +107,23 @@ def test_what_is_missing_or_not_a_table_is_named(write, tmp_path):
         load(write(""))
     with pytest.raises(ValueError, match=r"split of 000\.jpg must be train or test.*'dev'"):
         load(write("file,labels,split\n000.jpg,cat,dev\n"))
+
+
+def test_written_scenes_give_the_streams_they_were_written_from(scenes, tmp_path):
+    for _ in range(2):
+        scenes.write_csv(tmp_path)
+    benchmark = from_csv(tmp_path / "labels.csv", images=tmp_path / "images", scenario="B5-C3")
+    assert benchmark.class_names == scenes.class_names
+    for name in ("train", "test"):
+        for ours, theirs in zip(benchmark.streams[name], scenes.streams[name], strict=True):
+            assert torch.equal(ours.full_targets, theirs.full_targets)
+
+
+def test_the_example_goes_from_a_file_to_a_strategy(scenes, tmp_path, monkeypatch, capsys):
+    scenes.write_csv(tmp_path)
+    arguments = [str(tmp_path / "labels.csv"), str(tmp_path / "images"), "B10-C5"]
+    monkeypatch.setattr("sys.argv", ["own_images.py", *arguments])
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_images.py"))
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.count(",") + 1 for line in printed] == [10, 15, 20]
+    assert all(line.startswith("mAP 0.") for line in printed)
