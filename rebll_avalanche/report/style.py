@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -102,16 +103,19 @@ def looks(experiments: Iterable[tuple[str, str]]) -> dict[str, Look]:
     variants: dict[str, dict[str, None]] = {}
     for method, label in experiments:
         variants.setdefault(method, {})[label] = None
-    slots = {method: HOME[method] for method in variants if method in HOME}
-    free = [slot for slot in range(len(SERIES)) if slot not in slots.values()] or [
-        *range(len(SERIES))
-    ]
-    others = [method for method in variants if method not in HOME]
-    slots |= {method: free[place % len(free)] for place, method in enumerate(others)}
+    places = {method: HOME[method] for method in variants if method in HOME}
+    # Colours nobody has yet come first; when all are taken, they come again with other dashes.
+    free = (place for place in itertools.count() if place not in places.values())
+    places |= {method: next(free) for method in variants if method not in HOME}
     return {
-        label: Look(SERIES[slots[method]], DASHES[place % len(DASHES)], MARKERS[slots[method]])
+        label: Look(
+            SERIES[place % len(SERIES)],
+            DASHES[(place // len(SERIES) + number) % len(DASHES)],
+            MARKERS[(place + place // len(SERIES)) % len(MARKERS)],
+        )
         for method, labels in variants.items()
-        for place, label in enumerate(labels)
+        for number, label in enumerate(labels)
+        for place in [places[method]]
     }
 
 
@@ -163,16 +167,24 @@ def end_labels(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: 
     low, high = axes.get_ylim()
     points = axes.get_window_extent().height * 72 / axes.figure.dpi
     gap = 1.25 * size * (high - low) / points
-    right = axes.get_xlim()[1]
     places = spread_apart([end[1] for end in ends], gap, low, high)
+    right = axes.get_xlim()[1]
     for (x, y, text, colour), place in zip(ends, places, strict=True):
-        axes.plot(
-            [x, right, right + 0.02 * (right - axes.get_xlim()[0])], [y, y, place],
-            color=colour, linewidth=0.6, alpha=0.7, clip_on=False, zorder=1,
-        )  # fmt: skip
+        if x < right:  # an unfinished run: its label stands with the others all the same
+            axes.plot([x, right], [y, y], color=colour, linewidth=0.5, alpha=0.5)
         axes.annotate(
-            text, (right, place), xytext=(9, 0), textcoords="offset points",
-            va="center", color=colour, fontsize=size, annotation_clip=False,
+            text,
+            (right, y),
+            xytext=(14, place),
+            textcoords=("offset points", "data"),
+            va="center",
+            color=colour,
+            fontsize=size,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-", "color": colour, "linewidth": 0.6, "relpos": (0, 0.5),
+                "shrinkA": 2, "shrinkB": 3,
+            },
         )  # fmt: skip
 
 
