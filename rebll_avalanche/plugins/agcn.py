@@ -66,6 +66,14 @@ class LabelGraphPlugin(SupervisedPlugin):
         """Copy the model: it teaches the next experience."""
         self.teacher.end_experience(strategy)
 
+    def state_dict(self) -> dict[str, Any]:
+        """The teacher; the graph itself is saved with the model."""
+        return {"teacher": self.teacher.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        self.teacher.load_state_dict(state["teacher"])
+
 
 class AGCNPlugin(AKDPlugin):
     r"""Trains with :math:`w L_{bce} + (1 - w) L_{kd} + c\,\mathrm{MSE}(H^{old}, H)`.
