@@ -102,8 +102,8 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
         self._sample: list[tuple[Tensor, Tensor, Tensor]] = []
         self._stride = -(-len(strategy.experience.dataset) // CALIBRATION_IMAGES)
         labels = label_matrix(strategy.experience.dataset)[:, : self._hi].nan_to_num(0.0)
-        self.class_counts = torch.cat([self.class_counts, torch.zeros(self._hi - self._lo)])
-        self.class_counts = self.class_counts + labels.double().sum(0)
+        grown = torch.cat([self.class_counts, torch.zeros(self._hi - self._lo)])
+        self._counts = grown + labels.double().sum(0)
 
     @torch.no_grad()
     def observe(self, model: Any, images: Tensor, targets: Tensor) -> Tensor:
@@ -148,6 +148,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
             self.sums.fill(share[columns], columns, without=self._again)
         self.sums.merge(self._added)
         self.fingerprints |= self._noted
+        self.class_counts = self._counts
         self._install(strategy.model.head)
         del self._added, self._again, self._noted, self._sample
 
@@ -242,7 +243,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
     def _weights(self, labels: Tensor) -> Tensor | None:
         if self.weighting == "equal":
             return None
-        rarity = self.class_counts.clamp(min=1).rsqrt() * (self.class_counts > 0)
+        rarity = self._counts.clamp(min=1).rsqrt() * (self._counts > 0)
         rarity = (rarity / rarity.mean()).to(labels)
         return (labels @ rarity) / labels.sum(1).clamp(min=1)
 
