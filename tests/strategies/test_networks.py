@@ -86,7 +86,7 @@ def build(name, **options):
 @pytest.mark.parametrize("name", METHODS)
 def test_a_short_stream_is_learned(name):
     head = METHODS[name][1]
-    strategy, benchmark = build(name, train_epochs=12), stream(head)
+    strategy, benchmark = build(name, train_epochs=8), stream(head)
     torch.manual_seed(1)
     scores = []
     for train, test in zip(benchmark.train_stream, benchmark.test_stream, strict=True):
