@@ -11,6 +11,7 @@ from rebll_avalanche.benchmarks import multilabel_benchmark
 from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.models import build_model
 from rebll_avalanche.models.expanded import ExpandedLinear
+from rebll_avalanche.plugins import SchedulePlugin
 from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
 from rebll_avalanche.ridge import RidgeSolver
 from rebll_avalanche.ridge_sums import RidgeSums
@@ -210,6 +211,20 @@ def test_one_pass_in_evaluation_mode_with_avalanches_hooks(benchmark):
         "after_training_exp",
         "after_training",
     ]
+
+
+def test_a_learning_rate_schedule_beside_it_changes_nothing(benchmark):
+    plain = ClosedForm(model=vector_model(), evaluator=None)
+    model = vector_model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, weight_decay=1.0)
+    scheduled = ClosedForm(
+        model=model, optimizer=optimizer, plugins=[SchedulePlugin()], evaluator=None
+    )
+    for strategy in (plain, scheduled):
+        for experience in benchmark.train_stream:
+            strategy.train(experience)
+    for key, value in plain.model.state_dict().items():
+        assert torch.equal(scheduled.model.state_dict()[key], value), key
 
 
 def test_batch_norm_and_backbone_do_not_change():
