@@ -23,6 +23,7 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from rebll_avalanche.benchmarks import VOC2007, multilabel_benchmark, training_transform
+from rebll_avalanche.benchmarks.voc import VOC_CLASSES, read_voc
 
 BATCH = 64
 
@@ -90,11 +91,10 @@ def main() -> None:
             VOC2007("B20-C0", image_cache=place, **options).train_stream[0].dataset.eval()
             for place in (None, cache)
         )
-        source = VOC2007("B20-C0", **options).train_stream[0].dataset._flat_data._datasets[0]
+        table = read_voc(arguments.root, "2007", "trainval", VOC_CLASSES)
         count = arguments.images or len(files)
         files, cached = files.subset(range(count)), cached.subset(range(count))
-        source = source._datasets[0].source
-        paths = [source.path(index) for index in range(count)]
+        paths = [table.files.path(index) for index in range(count)]
         augmented = training_transform(side)
         contestants: dict[str, Callable[[], None]] = {
             "bare Pillow loop": lambda: bare_loop(paths, side),

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark, one_of
+from rebll_avalanche.benchmarks.checks import one_of
+from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
 from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.label_cache import LabelTable, cached_table
 from rebll_avalanche.benchmarks.transforms import (

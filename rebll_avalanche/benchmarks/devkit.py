@@ -13,7 +13,9 @@ from PIL import Image
 from rebll_avalanche.benchmarks.drawing import Scenes
 
 
-def write_voc_split(root: Path, split: str, scenes: Scenes, class_names: Sequence[str]) -> None:
+def write_voc_split(
+    root: Path, split: str, scenes: Scenes, class_names: Sequence[str], *, first: int = 1
+) -> None:
     """Write scenes as one split of ``root/VOCdevkit/VOC2007``.
 
     Args:
@@ -21,13 +23,12 @@ def write_voc_split(root: Path, split: str, scenes: Scenes, class_names: Sequenc
         split: ``"trainval"``, ``"test"`` ...: the name of the list of images.
         scenes: What to write.
         class_names: The name of each label column.
+        first: The number of the first image; splits of one devkit share one numbering.
     """
     devkit = root / "VOCdevkit" / "VOC2007"
     for folder in ("JPEGImages", "Annotations", "ImageSets/Main"):
         (devkit / folder).mkdir(parents=True, exist_ok=True)
-    # Numbers go on where the splits that are there already end.
-    start = sum(1 for _ in (devkit / "JPEGImages").glob("*.jpg")) + 1
-    names = [f"{start + index:06d}" for index in range(len(scenes.images))]
+    names = [f"{first + index:06d}" for index in range(len(scenes.images))]
     for index, name in enumerate(names):
         picture = scenes.images[index]
         Image.fromarray(picture).save(devkit / "JPEGImages" / f"{name}.jpg", quality=95)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,11 @@ from avalanche.benchmarks.utils.transform_groups import TransformGroups
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from rebll_avalanche.benchmarks.cache import cached_images
-from rebll_avalanche.benchmarks.images import ImageFiles, Source, as_source
+from rebll_avalanche.benchmarks.checks import checked_split, one_of, usable_source
+from rebll_avalanche.benchmarks.images import Source
 from rebll_avalanche.benchmarks.targets import MultiLabelTargets
 from rebll_avalanche.benchmarks.transforms import Transform, evaluation_transform, to_unit_range
-from rebll_avalanche.labels import UNKNOWN, check_targets
+from rebll_avalanche.labels import UNKNOWN
 from rebll_avalanche.scenario import ClassOrder, Experiences, Scenario
 
 MODES = ("overlap", "disjoint")
@@ -119,8 +118,8 @@ class MultiLabelBenchmark(CLScenario):
         one_of("mode", mode, MODES)
         one_of("missing", missing, MISSING)
         one_of("on_error", on_error, ON_ERROR)
-        train_source, train_labels = _checked_split("train", *train)
-        test_source, test_labels = _checked_split("test", *test)
+        train_source, train_labels = checked_split("train", *train)
+        test_source, test_labels = checked_split("test", *test)
         num_classes = train_labels.shape[1]
         if test_labels.shape[1] != num_classes:
             raise ValueError(
@@ -140,8 +139,8 @@ class MultiLabelBenchmark(CLScenario):
         order = torch.tensor(self.scenario.class_order)
         train_labels, test_labels = train_labels[:, order], test_labels[:, order]
         pipeline = (image_size, image_cache, on_error)
-        train_source = _usable("train", train_source, train_labels, *pipeline)
-        test_source = _usable("test", test_source, test_labels, *pipeline)
+        train_source = usable_source("train", train_source, train_labels, *pipeline)
+        test_source = usable_source("test", test_source, test_labels, *pipeline)
         kept, held_out = _cut(len(train_labels), validation_size, seed)
         streams = {
             "train": (train_source, train_labels, kept, mode),
@@ -227,64 +226,6 @@ def multilabel_benchmark(
         A benchmark with ``train_stream``, ``test_stream`` and, when asked, ``valid_stream``.
     """
     return MultiLabelBenchmark(train, test, scenario, **options)
-
-
-def one_of(name: str, value: str, allowed: Collection[str]) -> None:
-    """Refuse an option that does not exist, naming those that do."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
-
-
-def _checked_split(name: str, images: Any, labels: Any) -> tuple[Source, Tensor]:
-    source = as_source(images)
-    matrix = torch.as_tensor(labels, dtype=torch.float32)
-    if matrix.ndim != 2 or len(matrix) != len(source):
-        raise ValueError(
-            f"{name} has {len(source)} images, so its labels must be [{len(source)}, classes], "
-            f"got {tuple(matrix.shape)}"
-        )
-    check_targets(matrix)
-    return source, matrix
-
-
-def _usable(
-    name: str,
-    source: Source,
-    labels: Tensor,
-    image_size: int | None,
-    image_cache: str | Path | None,
-    on_error: str,
-) -> Source:
-    """The source itself or its cache, once it is sure that no epoch will stumble over a file.
-
-    Broken files that are to be skipped lose their labels, so that they land in no experience.
-    """
-    if not isinstance(source, ImageFiles):
-        return source
-    problems = source.problems()
-    _report(name, source, problems, on_error)
-    labels[list(problems)] = 0
-    if image_cache is None:
-        return source
-    if image_size is None:
-        raise ValueError("image_cache= keeps pictures of one size; pass image_size=... as well")
-    cache = cached_images(source, image_size, image_cache)
-    found = {index: text for index, text in cache.problems().items() if index not in problems}
-    _report(name, source, found, on_error)
-    labels[list(found)] = 0
-    return cache
-
-
-def _report(name: str, files: ImageFiles, problems: dict[int, str], on_error: str) -> None:
-    if not problems:
-        return
-    first = ", ".join(f"{files.path(i)} ({problems[i]})" for i in list(problems)[:3])
-    message = f"{len(problems)} of {len(files)} {name} images cannot be used: {first}"
-    if on_error == "skip":
-        warnings.warn(f"{message}; they are skipped", stacklevel=4)
-        return
-    kind = FileNotFoundError if set(problems.values()) == {"missing"} else ValueError
-    raise kind(f"{message}; repair them, or pass on_error='skip' to go on without them")
 
 
 def _cut(count: int, validation_size: float, seed: int) -> tuple[Tensor, Tensor]:

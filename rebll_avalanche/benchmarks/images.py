@@ -37,7 +37,7 @@ class ImageFiles:
     """Pictures read from files, one decode per access.
 
     Args:
-        paths: One file per sample.
+        paths: One file per sample, or the ``encoded`` paths of another such object.
         problems: What is known to be wrong with files, by index, if somebody has looked already.
     """
 
@@ -45,22 +45,24 @@ class ImageFiles:
 
     def __init__(
         self,
-        paths: Sequence[str | os.PathLike[str]],
+        paths: Sequence[str | os.PathLike[str]] | np.ndarray,
         problems: dict[int, str] | None = None,
     ) -> None:
         # One array of bytes instead of many strings: workers share it without copying.
-        self._paths = np.array([os.fsencode(path) for path in paths], dtype=np.bytes_)
+        if not isinstance(paths, np.ndarray):
+            paths = np.array([os.fsencode(path) for path in paths], dtype=np.bytes_)
+        self.encoded = paths
         self._problems = problems
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self.encoded)
 
     def __getitem__(self, index: int) -> Image.Image:
-        return decode(self.path(index))
+        return decode(os.fsdecode(self.encoded[index]))
 
     def path(self, index: int) -> Path:
         """The file of one sample."""
-        return Path(os.fsdecode(self._paths[index]))
+        return Path(os.fsdecode(self.encoded[index]))
 
     def problems(self) -> dict[int, str]:
         """What is wrong with which files, found out from both ends of each, without decoding."""
@@ -149,7 +151,7 @@ def as_source(images: Any) -> Source:
     return Inputs(images)
 
 
-def decode(path: Path) -> Image.Image:
+def decode(path: str | Path) -> Image.Image:
     """Read one picture.
 
     Raises:

@@ -72,7 +72,7 @@ def _save(place: Path, table: LabelTable) -> None:
     with open(draft, "wb") as file:
         np.savez(
             file,
-            files=[os.fspath(table.files.path(index)) for index in range(len(table.files))],
+            files=table.files.encoded,
             labels=table.labels,
             class_names=table.class_names,
             problem_indices=np.array(list(problems), dtype=np.int64),
@@ -85,5 +85,5 @@ def _load(place: Path) -> LabelTable:
     with open(place, "rb") as file, np.load(file) as stored:
         texts = stored["problem_texts"].tolist()
         problems = dict(zip(stored["problem_indices"].tolist(), texts, strict=True))
-        files = ImageFiles(stored["files"].tolist(), problems)
+        files = ImageFiles(stored["files"], problems)
         return LabelTable(files, stored["labels"], stored["class_names"].tolist())

@@ -46,13 +46,14 @@ class MultiLabelScenes(MultiLabelBenchmark):
 
     def write_voc(self, root: str | Path) -> None:
         """Write all scenes as ``root/VOCdevkit/VOC2007``, training scenes as trainval."""
-        for split, first in (("trainval", "train"), ("test", "test")):
-            write_voc_split(Path(root), split, self.scenes[first], list(CLASSES))
+        train, test = self.scenes["train"], self.scenes["test"]
+        write_voc_split(Path(root), "trainval", train, list(CLASSES))
+        write_voc_split(Path(root), "test", test, list(CLASSES), first=len(train.images) + 1)
 
     def write_coco(self, root: str | Path) -> None:
         """Write all scenes in the layout of MS-COCO 2014, test scenes as val2014."""
-        for split, first in (("train2014", "train"), ("val2014", "test")):
-            write_coco_split(Path(root), split, self.scenes[first], list(CLASSES))
+        for split, ours in (("train2014", "train"), ("val2014", "test")):
+            write_coco_split(Path(root), split, self.scenes[ours], list(CLASSES))
 
     def write_csv(self, root: str | Path) -> None:
         """Write all scenes as ``root/labels.csv`` and ``root/images``, for :func:`from_csv`."""

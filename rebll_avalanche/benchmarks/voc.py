@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark, one_of
+from rebll_avalanche.benchmarks.checks import one_of
+from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
 from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.label_cache import LabelTable, cached_table
 from rebll_avalanche.benchmarks.transforms import (
@@ -108,8 +109,11 @@ def read_voc(
             "holds VOCdevkit, or pass download=True"
         )
     names = [line.split()[0] for line in listing.read_text().splitlines() if line.strip()]
-    folder = devkit / "Annotations"
-    present = set(os.listdir(folder)) if folder.is_dir() else set()
+    folder, images = devkit / "Annotations", devkit / "JPEGImages"
+    for needed in (folder, images):
+        if not needed.is_dir():
+            raise FileNotFoundError(f"{needed} is missing; the download is not complete")
+    present = set(os.listdir(folder))
     missing = [name for name in names if f"{name}.xml" not in present]
     if missing:
         raise FileNotFoundError(
@@ -123,10 +127,10 @@ def read_voc(
         labels = np.zeros((len(names), len(columns)), dtype=np.float32)
         for row, path in zip(labels, annotations, strict=True):
             _read_annotation(path, row, columns, POLICIES[difficult])
-        files = ImageFiles([f"{devkit}/JPEGImages/{name}.jpg" for name in names])
+        files = ImageFiles([f"{images}/{name}.jpg" for name in names])
         return LabelTable(files, labels, list(class_names))
 
-    depends_on: list[str | Path] = [listing, devkit / "JPEGImages", *annotations]
+    depends_on: list[str | Path] = [listing, images, *annotations]
     return cached_table(depends_on, f"voc {difficult} {' '.join(class_names)}", read)
 
 

@@ -119,6 +119,16 @@ def test_written_scenes_give_the_streams_they_were_written_from(scenes, tmp_path
             assert torch.equal(ours.full_targets, theirs.full_targets)
 
 
+@pytest.fixture
+def one_thread():
+    """Batches this small gain nothing from more, and lose much on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_the_example_goes_from_a_file_to_a_strategy(scenes, tmp_path, monkeypatch, capsys):
     scenes.write_csv(tmp_path)
     arguments = [str(tmp_path / "labels.csv"), str(tmp_path / "images"), "B10-C5"]

@@ -49,6 +49,15 @@ def test_a_written_devkit_gives_the_streams_it_was_written_from(written, scenes)
             assert (picture - drawn).abs().mean() < 0.05, "JPEG is close, not equal"
 
 
+def test_writing_again_changes_nothing(devkit, scenes):
+    before = read_voc(devkit, "2007", "test", NAMES)
+    scenes.write_voc(devkit)
+    after = read_voc(devkit, "2007", "test", NAMES)
+    assert np.array_equal(before.labels, after.labels)
+    assert np.array_equal(before.files.encoded, after.files.encoded)
+    assert len(list((devkit / "VOCdevkit" / "VOC2007" / "JPEGImages").iterdir())) == 200
+
+
 def test_training_images_are_augmented_and_test_images_are_not(written):
     loaded = load(written)
     train, test = loaded.train_stream[0].dataset, loaded.test_stream[0].dataset
@@ -137,6 +146,9 @@ def test_half_a_download_is_named(devkit):
         load(devkit)
     (folder / "Annotations" / "000003.xml").unlink()
     with pytest.raises(FileNotFoundError, match=r"1 of 120 annotations.*000003\.xml.*not complete"):
+        load(devkit)
+    shutil.rmtree(folder / "JPEGImages")
+    with pytest.raises(FileNotFoundError, match="JPEGImages is missing; the download is not comp"):
         load(devkit)
 
 

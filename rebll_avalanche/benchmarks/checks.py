@@ -1,0 +1,81 @@
+"""What must be right before streams are built, said in words when it is not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rebll_avalanche.benchmarks.cache import cached_images
+from rebll_avalanche.benchmarks.images import ImageFiles, Source, as_source
+from rebll_avalanche.labels import check_targets
+
+
+def one_of(name: str, value: str, allowed: Collection[str]) -> None:
+    """Refuse an option that does not exist, naming those that do."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+
+
+def checked_split(name: str, images: Any, labels: Any) -> tuple[Source, Tensor]:
+    """The source and the label matrix behind what a user passes for one split."""
+    source = as_source(images)
+    matrix = torch.as_tensor(labels, dtype=torch.float32)
+    if matrix.ndim != 2 or len(matrix) != len(source):
+        raise ValueError(
+            f"{name} has {len(source)} images, so its labels must be [{len(source)}, classes], "
+            f"got {tuple(matrix.shape)}"
+        )
+    check_targets(matrix)
+    return source, matrix
+
+
+def usable_source(
+    name: str,
+    source: Source,
+    labels: Tensor,
+    image_size: int | None,
+    image_cache: str | Path | None,
+    on_error: str,
+) -> Source:
+    """The source itself or its cache, once it is sure that no epoch will stumble over a file.
+
+    Args:
+        name: Of the split, for messages.
+        source: Where inputs come from.
+        labels: Changed in place: broken files that are to be skipped lose their labels, so that they
+            land in no experience.
+        image_size: Side of the squares that a cache keeps.
+        image_cache: The folder of caches, if there is to be one.
+        on_error: ``"raise"`` or ``"skip"``.
+    """
+    if not isinstance(source, ImageFiles):
+        return source
+    problems = source.problems()
+    _report(name, source, problems, on_error)
+    labels[list(problems)] = 0
+    if image_cache is None:
+        return source
+    if image_size is None:
+        raise ValueError("image_cache= keeps pictures of one size; pass image_size=... as well")
+    cache = cached_images(source, image_size, image_cache)
+    found = {index: text for index, text in cache.problems().items() if index not in problems}
+    _report(name, source, found, on_error)
+    labels[list(found)] = 0
+    return cache
+
+
+def _report(name: str, files: ImageFiles, problems: dict[int, str], on_error: str) -> None:
+    if not problems:
+        return
+    first = ", ".join(f"{files.path(i)} ({problems[i]})" for i in list(problems)[:3])
+    message = f"{len(problems)} of {len(files)} {name} images cannot be used: {first}"
+    if on_error == "skip":
+        warnings.warn(f"{message}; they are skipped", stacklevel=4)
+        return
+    kind = FileNotFoundError if set(problems.values()) == {"missing"} else ValueError
+    raise kind(f"{message}; repair them, or pass on_error='skip' to go on without them")
