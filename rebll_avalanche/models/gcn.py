@@ -6,7 +6,7 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import batch_norm, leaky_relu
+from torch.nn.functional import batch_norm, leaky_relu, linear
 
 from rebll_avalanche.models.heads import GrowingHead, as_map, enlarged
 
@@ -97,14 +97,14 @@ class GrowingGCN(GrowingHead):
     def _image_graph(self, nodes: Tensor) -> Tensor:
         summary = self._normalise(self.global_weight(nodes.mean(dim=1)))
         both = torch.cat([summary.unsqueeze(1).expand_as(nodes), nodes], dim=2)
-        # graph[b, c, j] = sigmoid(M_c . [g; S_j] + m_c) weighs node c in the new node j.
-        graph = (both @ self.graph_weight.T + self.graph_bias).transpose(1, 2).sigmoid()
-        neighbours = leaky_relu(graph.transpose(1, 2) @ nodes, SLOPE)
+        # graph[b, j, c] = sigmoid(M_c . [g; S_j] + m_c) weighs node c in the new node j.
+        graph = linear(both, self.graph_weight, self.graph_bias).sigmoid()
+        neighbours = leaky_relu(graph @ nodes, SLOPE)
         return leaky_relu(self.dynamic_weight(neighbours), SLOPE)
 
     def _normalise(self, summary: Tensor) -> Tensor:
         norm = self.global_norm
-        if len(summary) > 1 or not norm.training:
+        if not norm.training or len(summary) > 1:
             normalised: Tensor = norm(summary)
             return normalised
         # A last mini-batch of one image has no variance of its own.
