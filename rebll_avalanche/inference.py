@@ -171,4 +171,8 @@ def _grad_cam(model: MultiLabelModel, inputs: Tensor) -> Tensor:
     maps = [
         explainer.attribute(inputs, target=column).detach() for column in range(model.num_classes)
     ]
+    if maps[0].ndim != 4 or maps[0].shape[2] != maps[0].shape[3]:
+        raise ValueError(
+            f"Grad-CAM needs a backbone that ends in a square map, this one ends in {tuple(maps[0].shape)}"
+        )
     return torch.cat(maps, dim=1)

@@ -2,6 +2,7 @@ import copy
 import importlib.util
 import shutil
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,12 +72,22 @@ def test_a_head_without_maps_gets_grad_cam(trained):
     own = trained.activation_maps(inputs)
     model = copy.deepcopy(trained.model)
     model.head.__class__ = Blind
-    blind = type(trained)(trained.folder, trained.config, model, trained.class_names, 48)
+    blind = replace(trained, model=model)
     # For average pooling and a linear head Grad-CAM is the plain map, scaled.
     torch.testing.assert_close(blind.activation_maps(inputs), own, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(
         trained.activation_maps(inputs, grad_cam=True), own, atol=1e-4, rtol=1e-4
     )
+
+
+@pytest.mark.skipif(importlib.util.find_spec("captum") is None, reason="captum is not installed")
+def test_grad_cam_refuses_features_that_are_no_map(trained):
+    model = copy.deepcopy(trained.model)
+    model.backbone = torch.nn.Sequential(
+        model.backbone, torch.nn.Flatten(2), torch.nn.Unflatten(2, (1, -1))
+    )
+    with pytest.raises(ValueError, match=r"ends in a square map, this one ends in \(1, 1, 1, 36\)"):
+        replace(trained, model=model).activation_maps(torch.rand(1, 3, 48, 48), grad_cam=True)
 
 
 def test_without_captum_the_way_to_it_is_named(trained, monkeypatch):

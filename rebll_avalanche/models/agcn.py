@@ -155,10 +155,9 @@ def normalised_graph(correlation: Tensor, threshold: Tensor | float) -> Tensor:
     Frequencies from ``threshold`` on become edges; the edges of a column share a weight of 0.25 beside
     the 1 that every label keeps for itself; then ``D A^T D`` with ``D = diag(row sums ^ -1/2)``.
     """
-    edges = (correlation >= threshold).to(correlation.dtype)
-    edges.fill_diagonal_(0)
-    weights = NEIGHBOUR_WEIGHT * edges / edges.sum(dim=0).clamp(min=1)
-    weights = weights + torch.eye(len(edges), dtype=edges.dtype, device=edges.device)
+    itself = torch.eye(len(correlation), dtype=correlation.dtype, device=correlation.device)
+    edges = (correlation >= threshold).to(correlation.dtype) * (1 - itself)
+    weights = NEIGHBOUR_WEIGHT * edges / edges.sum(dim=0).clamp(min=1) + itself
     scale = weights.sum(dim=1).rsqrt()
     return scale[:, None] * weights.T * scale[None, :]
 

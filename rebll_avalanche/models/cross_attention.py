@@ -83,7 +83,7 @@ class TokenAttention(nn.Module):
         Returns:
             The weights, the values of query and patches, and those of the experiences' tokens.
         """
-        batch, sessions = len(patches), len(tokens)
+        batch, sessions = patches.shape[0], tokens.shape[0]  # len() would fix them in an export
         sequence = patches.flatten(2).transpose(1, 2)
         shared = self.norm1(torch.cat([self.shared_token.expand(batch, 1, -1), sequence], dim=1))
         own = self.norm1(tokens).unsqueeze(0)
@@ -191,9 +191,9 @@ class GrowingCrossAttention(GrowingHead):
 
     def _per_class(self, per_session: Tensor) -> Tensor:
         """Repeat each experience's entry of dimension 1 for every class that it brought."""
-        return per_session.repeat_interleave(
-            self.session_sizes, dim=1, output_size=self.num_classes
-        )
+        places = torch.arange(self.num_classes, device=per_session.device)
+        experience_of = (places[:, None] >= self.session_sizes.cumsum(dim=0)).sum(dim=1)
+        return per_session.index_select(1, experience_of)
 
 
 def small(*shape: int) -> Tensor:

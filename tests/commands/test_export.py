@@ -1,6 +1,7 @@
 import importlib.util
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import torch
 
 from rebll_avalanche import cli, onnx_export
 from rebll_avalanche.inference import load_run
+from rebll_avalanche.models import build_model
+from rebll_avalanche.onnx_export import export_onnx
 
 missing = [n for n in ("onnx", "onnxruntime", "onnxscript") if importlib.util.find_spec(n) is None]
 needs_onnx = pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
@@ -32,10 +35,22 @@ def test_the_file_gives_the_scores_of_torch(trained_run, tmp_path, capsys):
 
 @needs_onnx
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("head", ["gcn", "agcn", "cross_attention"])
+def test_other_heads_can_be_exported(trained_run, tmp_path, head):
+    trained = load_run(trained_run)
+    model = build_model("small_cnn", head=head)
+    model.head.grow(12)
+    model.head.grow(20)
+    other = replace(trained, model=model.eval())
+    assert export_onnx(other, tmp_path / "model.onnx") < 1e-5
+
+
+@needs_onnx
+@pytest.mark.filterwarnings("ignore")
 def test_a_file_that_differs_is_not_kept(trained_run, tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_export, "TOLERANCE", -1.0)
     with pytest.raises(ValueError, match="nothing was written"):
-        onnx_export.export_onnx(load_run(trained_run), tmp_path / "model.onnx")
+        export_onnx(load_run(trained_run), tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
