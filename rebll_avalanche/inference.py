@@ -110,7 +110,14 @@ def load_run(folder: str | Path) -> TrainedModel:
     # Speed options of the training do not matter here, and would only cost accuracy and start-up time.
     plain = replace(config, training=replace(config.training, precision="float32", compile=False))
     model = build_network(plain, shape, pretrained=False)
-    model.load_state_dict(end["strategy"]["model"])
+    try:
+        model.load_state_dict(end["strategy"]["model"])
+    except RuntimeError as error:
+        maker = record.get("versions", {}).get("rebll-avalanche", "of unknown number")
+        raise ValueError(
+            f"the weights in {folder} do not fit the network that its {CONFIG} describes; it was made "
+            f"with rebll-avalanche {maker}, install that version to use it. ({error})"
+        ) from error
     model.eval()
     names = tuple(record["class_names"][: model.num_classes])
     return TrainedModel(folder, config, model, names, shape[-1])

@@ -135,6 +135,16 @@ def test_a_run_on_vectors_cannot_look_at_pictures(trained_run, tmp_path):
         load_run(folder)
 
 
+def test_weights_of_another_network_are_refused(trained_run, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(trained_run, folder)
+    record = yaml.safe_load((folder / "config.yaml").read_text())
+    record["model"]["head"] = "gcn"
+    (folder / "config.yaml").write_text(yaml.safe_dump(record))
+    with pytest.raises(ValueError, match=r"do not fit the network .* rebll-avalanche \d"):
+        load_run(folder)
+
+
 def test_speed_options_of_the_training_are_dropped(trained_run, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(trained_run, folder)
