@@ -20,15 +20,17 @@ class CheckpointPlugin(SupervisedPlugin):
 
     Args:
         folder: Where checkpoints go.
+        stream: The training stream.
         under_way: The state after the last finished epoch of the next experience, if it has begun.
         epochs_done: How many of its epochs are finished.
     """
 
     def __init__(
-        self, folder: CheckpointFolder, *, under_way: dict[str, Any], epochs_done: int
+        self, folder: CheckpointFolder, stream: Any, *, under_way: dict[str, Any], epochs_done: int
     ) -> None:
         super().__init__()
         self.folder = folder
+        self.stream = stream
         self._under_way = under_way
         self._epochs_done = epochs_done
         self._all_epochs: int | None = None
@@ -37,7 +39,7 @@ class CheckpointPlugin(SupervisedPlugin):
         """Jump to the last finished epoch."""
         if not self._under_way:
             return
-        restore(strategy, self._under_way, under_way=True)
+        restore(strategy, self.stream, self._under_way, under_way=True)
         # Avalanche reads the number of epochs once, right after this hook.
         self._all_epochs = strategy.train_epochs
         strategy.train_epochs -= self._epochs_done
@@ -50,7 +52,7 @@ class CheckpointPlugin(SupervisedPlugin):
     def after_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
         """Save."""
         moment = Moment(strategy.experience.current_experience, strategy.clock.train_exp_epochs)
-        self.folder.save(moment, capture(strategy))
+        self.folder.save(moment, capture(strategy, self.stream))
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """For an experience that was stopped after its last epoch."""

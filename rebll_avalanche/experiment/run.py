@@ -88,7 +88,7 @@ def learn(
     point = checkpoints.newest()
     records: list[dict[str, Any]] = point.end.get("records", [])
     if point.end:
-        restore(strategy, point.end["strategy"])
+        restore(strategy, benchmark.train_stream, point.end["strategy"])
         widen(results.memory_of(strategy), benchmark.num_classes)
     lost = unsaved(strategy)
     recorder = Recorder()
@@ -106,7 +106,9 @@ def learn(
     else:
         done = point.moment.epoch if point.epoch and point.moment is not None else 0
         strategy.plugins.append(
-            CheckpointPlugin(checkpoints, under_way=point.epoch, epochs_done=done)
+            CheckpointPlugin(
+                checkpoints, benchmark.train_stream, under_way=point.epoch, epochs_done=done
+            )
         )
     stream = config.evaluation.stream
     pairs = list(zip(benchmark.train_stream, evaluation_stream(benchmark, stream), strict=True))
@@ -136,7 +138,8 @@ def learn(
             results.write_metrics(folder, records)
             if not lost or len(records) == len(pairs):
                 moment = Moment(len(records) - 1, Moment.END)
-                checkpoints.save(moment, {"strategy": capture(strategy), "records": records})
+                state = capture(strategy, benchmark.train_stream)
+                checkpoints.save(moment, {"strategy": state, "records": records})
     finally:
         if watcher is not None:
             watcher.close()

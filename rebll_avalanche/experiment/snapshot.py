@@ -10,26 +10,33 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rebll_avalanche.experiment.foreign import with_state
 from rebll_avalanche.experiment.state import pack
 from rebll_avalanche.memory import Memory
 
 
-def capture(strategy: Any) -> dict[str, Any]:
-    """Model, optimizer, plugins, metrics, counters and random numbers of a strategy."""
+def capture(strategy: Any, stream: Any) -> dict[str, Any]:
+    """Model, optimizer, plugins, metrics, counters and random numbers of a strategy.
+
+    Args:
+        strategy: Any Avalanche strategy.
+        stream: What it is trained on; images that it remembers are kept as references into it.
+    """
     return {
         "model": strategy.model.state_dict(),
         "optimizer": _optimizer_state(strategy.optimizer, strategy.model),
-        "plugins": {name: part.state_dict() for name, part in stateful(strategy).items()},
+        "plugins": {name: part.state_dict() for name, part in stateful(strategy, stream).items()},
         "clock": dict(vars(strategy.clock)),
         "random": random_state(),
     }
 
 
-def restore(strategy: Any, state: dict[str, Any], *, under_way: bool = False) -> None:
+def restore(strategy: Any, stream: Any, state: dict[str, Any], *, under_way: bool = False) -> None:
     """Put a strategy into a captured state.
 
     Args:
         strategy: Built in the same way as the one that was captured.
+        stream: What it is trained on.
         state: What :func:`capture` returned.
         under_way: The experience has begun already: its hooks have rebuilt teacher, memory and
             schedule from the state at the end of the last one. Parts that this has brought into
@@ -38,7 +45,7 @@ def restore(strategy: Any, state: dict[str, Any], *, under_way: bool = False) ->
     strategy.model.load_state_dict(state["model"])
     _load_optimizer(strategy.optimizer, strategy.model, state["optimizer"])
     strategy.optimized_param_id = dict(strategy.model.named_parameters())
-    for name, part in stateful(strategy).items():
+    for name, part in stateful(strategy, stream).items():
         wanted = state["plugins"][name]
         if under_way and _same(part.state_dict(), wanted):
             continue
@@ -50,14 +57,15 @@ def restore(strategy: Any, state: dict[str, Any], *, under_way: bool = False) ->
     set_random_state(state["random"])
 
 
-def stateful(strategy: Any) -> dict[str, Any]:
+def stateful(strategy: Any, stream: Any) -> dict[str, Any]:
     """Whatever has a state to keep: plugins and metrics, by class name and a running number."""
     named: dict[str, Any] = {}
     numbers: Counter[str] = Counter()
-    for part in (*strategy.plugins, *strategy.evaluator.metrics):
-        if hasattr(part, "state_dict") and hasattr(part, "load_state_dict"):
+    for part in (strategy, *strategy.plugins, *strategy.evaluator.metrics):
+        giving = with_state(part, strategy, stream)
+        if giving is not None:
             name = type(part).__name__
-            named[f"{name}-{numbers[name]}"] = part
+            named[f"{name}-{numbers[name]}"] = giving
             numbers[name] += 1
     return named
 
