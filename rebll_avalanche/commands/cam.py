@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,7 @@ def _given(trained: TrainedModel, names: list[str], problems: Problems) -> Itera
 def _tested(trained: TrainedModel, count: int) -> Iterator[Shown]:
     """Test images with their labels, chosen by place and never by score."""
     import torch
+    from torch.nn.functional import pad
     from torchvision.transforms.v2.functional import to_pil_image
 
     from rebll_avalanche.experiment.build import build_benchmark
@@ -101,6 +103,8 @@ def _tested(trained: TrainedModel, count: int) -> Iterator[Shown]:
 
     dataset = build_benchmark(trained.config).test_stream[-1].dataset
     labels = label_matrix(dataset)[:, : len(trained.class_names)]
+    # Nobody has said of these images whether they show what the run was extended by later.
+    labels = pad(labels, (0, len(trained.class_names) - labels.shape[1]), value=math.nan)
     several = (labels.nan_to_num(0).sum(dim=1) >= 2).nonzero().flatten()
     pool = several if len(several) >= count else torch.arange(len(labels))
     places = torch.linspace(0, len(pool) - 1, min(count, len(pool))).round().long()

@@ -88,6 +88,8 @@ class Run:
     def _decided(self) -> dict[str, Any]:
         decided = flat({name: self.config[name] for name in DECISIONS if name in self.config})
         decided |= flat({"method": self._as_run.get("parameters", {})})
+        # A run that went on to learn from other images is no longer comparable to one that did not.
+        decided["benchmark.extensions"] = len(self.config.get("extensions", []))
         return {key: value for key, value in decided.items() if key not in IRRELEVANT}
 
     @property
@@ -157,7 +159,9 @@ def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
     found: dict[Path, None] = {}
     for folder in map(Path, folders):
         inside = sorted(path.parent for path in folder.rglob("config.yaml"))
-        found |= dict.fromkeys(inside or [folder])
+        # Hidden folders are those that something is still being written to.
+        whole = [run for run in inside if not _hidden(run.relative_to(folder))]
+        found |= dict.fromkeys(whole or [folder])
     for folder in found:
         try:
             runs.append(read_run(folder))
@@ -179,6 +183,10 @@ def flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             result[prefix + key] = value
     return result
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _step(line: str, where: str) -> Step:
