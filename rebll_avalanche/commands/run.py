@@ -31,8 +31,7 @@ def run(arguments: Any) -> int:
     stop_on_terminate()
     from rebll_avalanche.experiment.run import run_experiment
 
-    records = run_experiment(config, folder)
-    print_records(folder, records)
+    print_records(folder, run_experiment(config, folder))
     return 0
 
 
@@ -48,7 +47,14 @@ def print_records(folder: Path, records: Sequence[dict[str, Any]]) -> None:
     last = records[-1]["metrics"]
     if "AvgmAP" in last:
         print(f"average mAP {100 * last['AvgmAP']:.1f}")
-    print(f"results in {folder}")
+    print(f"results in {folder}, a page of them in {write_page(folder)}")
+
+
+def write_page(folder: Path) -> Path:
+    """The report of this run alone."""
+    from rebll_avalanche.report import read_run, write_report
+
+    return write_report([read_run(folder)], folder / "report.html")
 
 
 def stop_on_terminate() -> None:

@@ -1,0 +1,36 @@
+"""What people see while a run goes on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rebll_avalanche.benchmarks import MultiLabelBenchmark
+from rebll_avalanche.experiment.config import Config
+from rebll_avalanche.experiment.run import run_experiment
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_on_a_terminal_and_silence_elsewhere(
+    terminal: bool,
+    tmp_path: Path,
+    vectors: MultiLabelBenchmark,
+    settings: Callable[..., Config],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setenv("TQDM_MININTERVAL", "0")
+    run_experiment(settings(mem_size=4), tmp_path, benchmark=vectors)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    if terminal:
+        assert "rebll experience 3/3 epoch 2/2" in shown.err
+        assert "img/s" in shown.err
+        assert "er=" in shown.err
+        assert "100%" in shown.err
+    else:
+        assert shown.err == ""
