@@ -91,9 +91,10 @@ METHODS: dict[str, Method] = {
     "der++": Method("DER++", DERPlusPlus, uses_memory=True),
     "gem": Method("GEM", partial(adopt_sharing, GEM), uses_memory=True),
     "agem": Method("A-GEM", partial(adopt_sharing, AGEM), uses_memory=True),
-    # Regularisation of weights, as Avalanche has it.
-    "ewc": Method("EWC", partial(adopt, EWC, ewc_lambda=1.0)),
-    "oewc": Method("oEWC", partial(adopt, EWC, ewc_lambda=1.0, mode="online", decay_factor=0.9)),
+    # Regularisation of weights, as Avalanche has it. Its Fisher information squares the gradient of
+    # a whole batch's mean loss, which is tiny, so the strength must be large to do anything.
+    "ewc": Method("EWC", partial(adopt, EWC, ewc_lambda=1e4)),
+    "oewc": Method("oEWC", partial(adopt, EWC, ewc_lambda=1e4, mode="online", decay_factor=0.9)),
     "si": Method("SI", partial(adopt, SynapticIntelligence, si_lambda=1.0)),
     "mas": Method("MAS", partial(adopt, MAS)),
     # Methods with a network of their own, and RebLL on CSC's.
