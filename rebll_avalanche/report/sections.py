@@ -147,10 +147,7 @@ def _memory(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> It
         shares = ", ".join(
             f"{percent(share, 0)} % {name}" for name, _, share in memory_shares(memory)
         )
-        right = group.first.last.relabelling.get("accuracy")
-        said = f"Labels: {shares}."
-        if right is not None:
-            said += f" {percent(right)} % of the relabelled entries are right."
+        said = f"Labels: {shares}. {_relabels(group.first.last.relabelling)}".strip()
         name = f"{anchor}-memory-{place + 1}"
         text = f"Label block matrix of the memory of {group.label}. {said}"
         figure = memory_matrix(memory, width=PANEL)
@@ -166,6 +163,17 @@ def _memory(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> It
             "Right relabels are counted against the truth that training never sees."
         )
         yield Section("memory", "Labels in memory", text, panels, legend)
+
+
+def _relabels(scored: Mapping[str, float]) -> str:
+    """How right relabelling is; accuracy alone would flatter, because most labels are absent."""
+    if not scored:
+        return ""
+    return (
+        f"{percent(scored['accuracy'])} % of the relabelled entries are right: "
+        f"{percent(scored['precision'], 0)} % of what was called present is there, "
+        f"{percent(scored['recall'], 0)} % of what is there was found."
+    )
 
 
 def _sweeps(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:
