@@ -34,7 +34,29 @@ _EXPORTS = {
     "get_method": "strategies",
 }
 
-__all__ = ["__version__", *sorted(_EXPORTS)]
+__all__ = [
+    "COCO2014",
+    "METHODS",
+    "VOC2007",
+    "AKDPlugin",
+    "Memory",
+    "MultiLabelScenes",
+    "OnlineRelabelPlugin",
+    "PartialLabelBCE",
+    "RebLL",
+    "RebLLPlugin",
+    "Scenario",
+    "SchedulePlugin",
+    "__version__",
+    "build_model",
+    "build_optimizer",
+    "from_csv",
+    "get_method",
+    "multilabel_benchmark",
+    "multilabel_evaluator",
+    "multilabel_metrics",
+    "read_metrics",
+]
 
 if TYPE_CHECKING:
     from rebll_avalanche.benchmarks import (

@@ -24,7 +24,7 @@ from rebll_avalanche.scenario import class_range
 TEACHER_TARGETS = ("printed", "corrected")
 
 
-class AKDPlugin(SupervisedPlugin, supports_distributed=True):
+class AKDPlugin(SupervisedPlugin):
     r"""Trains with :math:`\lambda L_{cls} + (1 - \lambda) L_{akd}` (equations 3 to 6).
 
     The base term of the strategy becomes L_cls, over whatever labels are annotated; L_akd distils the

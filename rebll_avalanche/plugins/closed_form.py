@@ -25,7 +25,7 @@ WEIGHTINGS = ("equal", "inverse_sqrt")
 CALIBRATION_IMAGES = 4096
 
 
-class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):
+class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Replaces the rows of a linear head by a ridge regression on all images so far.
 
     Each experience is passed over once, in evaluation mode. An image adds to the sums of

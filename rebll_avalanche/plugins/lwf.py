@@ -62,7 +62,7 @@ class SigmoidDistillation(RegularizationMethod):
         return self.alpha * bce_loss(mb_pred[:, old] / self.temperature, target)
 
 
-class SigmoidLwFPlugin(SupervisedPlugin, supports_distributed=True):
+class SigmoidLwFPlugin(SupervisedPlugin):
     """Adds :class:`SigmoidDistillation` to a strategy's loss.
 
     Defaults are those of LwF: both terms count the same, and the temperature is 2.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 from avalanche.training.plugins import ReplayPlugin, SupervisedPlugin
@@ -141,9 +142,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
             self.memory.relabel(
                 rows,
                 columns,
-                lambda images, model=model: probability(
-                    forward_frozen(model, images.to(strategy.device))
-                ),
+                partial(_predict, model, strategy.device),
                 threshold=self.relabel_threshold,
                 provenance=provenance,
                 batch_size=strategy.eval_mb_size,
@@ -158,3 +157,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         """Continue where :meth:`state_dict` was taken."""
         self.memory.load_state_dict(state["memory"])
         self.teacher.load_state_dict(state["teacher"])
+
+
+def _predict(model: nn.Module, device: Any, images: Tensor) -> Tensor:
+    return probability(forward_frozen(model, images.to(device)))

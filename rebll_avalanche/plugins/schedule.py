@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.optim.lr_scheduler import OneCycleLR
 
 from rebll_avalanche.plugins.options import check_choice
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {
+OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     "adamw": torch.optim.AdamW,
     "adam": torch.optim.Adam,
     "sgd": torch.optim.SGD,
@@ -62,7 +63,7 @@ def build_optimizer(
     )
 
 
-class SchedulePlugin(SupervisedPlugin, supports_distributed=True):
+class SchedulePlugin(SupervisedPlugin):
     """Starts every experience with a fresh optimizer state and learning-rate schedule.
 
     Args:

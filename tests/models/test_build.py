@@ -68,7 +68,7 @@ def test_a_file_cannot_run_code(tmp_path, capsys):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match="missing.pth"):
+    with pytest.raises(FileNotFoundError, match=r"missing\.pth"):
         build_model("resnet18", pretrained=tmp_path / "missing.pth")
 
 
