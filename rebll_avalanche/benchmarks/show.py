@@ -61,7 +61,9 @@ def draw_experiences(
             kept = hidden[index].nonzero().flatten().tolist()
             captions = [(benchmark.class_names[column], LABELLED) for column in shown]
             captions += [(benchmark.class_names[column], HIDDEN) for column in kept]
-            for number, (caption, colour) in enumerate(captions[:4]):
+            if len(captions) > 4:
+                captions = [*captions[:3], (f"and {len(captions) - 3} more", "black")]
+            for number, (caption, colour) in enumerate(captions):
                 place = {"transform": axis.transAxes, "fontsize": 8, "color": colour}
                 axis.text(0, -0.12 - 0.14 * number, caption, **place)
     figure.savefig(path, dpi=100)
