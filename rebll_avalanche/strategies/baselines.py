@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.plugins.buffer import SharedBudgetPlugin
+from rebll_avalanche.plugins.si import CopyingSIPlugin
 
 Evaluator: TypeAlias = "EvaluationPlugin | Callable[[], EvaluationPlugin]"
 
@@ -149,3 +150,25 @@ class BufferReplay(FineTuning):
     ) -> None:
         self.replay = ReplayPlugin(mem_size, storage_policy=buffer(mem_size))
         super().__init__(plugins=[*(plugins or []), self.replay], **options)
+
+
+class SynapticIntelligence(FineTuning):
+    """Avalanche's SI, which as it is does nothing on a CPU: see :class:`CopyingSIPlugin`.
+
+    Args:
+        si_lambda: Strength of the penalty.
+        eps: Added to the squared distance that importances are divided by.
+        plugins: Further plugins, called before this method's own.
+        **options: As in :class:`FineTuning`.
+    """
+
+    def __init__(
+        self,
+        *,
+        si_lambda: float = 1e3,
+        eps: float = 1e-7,
+        plugins: Sequence[SupervisedPlugin] | None = None,
+        **options: Any,
+    ) -> None:
+        self.si = CopyingSIPlugin(si_lambda=si_lambda, eps=eps)
+        super().__init__(plugins=[*(plugins or []), self.si], **options)

@@ -18,12 +18,17 @@ from avalanche.training.supervised import (
     MAS,
     Cumulative,
     Replay,
-    SynapticIntelligence,
 )
 
 from rebll_avalanche.plugins.buffer import PolicyBuffer
 from rebll_avalanche.strategies.agcn import AGCN
-from rebll_avalanche.strategies.baselines import BufferReplay, FineTuning, adopt, adopt_sharing
+from rebll_avalanche.strategies.baselines import (
+    BufferReplay,
+    FineTuning,
+    SynapticIntelligence,
+    adopt,
+    adopt_sharing,
+)
 from rebll_avalanche.strategies.csc import CSC
 from rebll_avalanche.strategies.der import DERPlusPlus
 from rebll_avalanche.strategies.krt import KRT
@@ -95,7 +100,7 @@ METHODS: dict[str, Method] = {
     # a whole batch's mean loss, which is tiny, so the strength must be large to do anything.
     "ewc": Method("EWC", partial(adopt, EWC, ewc_lambda=1e4)),
     "oewc": Method("oEWC", partial(adopt, EWC, ewc_lambda=1e4, mode="online", decay_factor=0.9)),
-    "si": Method("SI", partial(adopt, SynapticIntelligence, si_lambda=1.0)),
+    "si": Method("SI", SynapticIntelligence),
     "mas": Method("MAS", partial(adopt, MAS)),
     # Methods with a network of their own, and RebLL on CSC's.
     "agcn": Method("AGCN", AGCN, head="agcn"),
