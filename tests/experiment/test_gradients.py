@@ -112,21 +112,30 @@ def test_an_overflow_skips_the_step_and_halves_the_scale() -> None:
     assert fresh.scaler.get_scale() == start / 2
 
 
-@pytest.mark.parametrize("option", ["channels_last", "compile"])
-def test_layout_and_compilation_change_rounding_only(
-    option: str, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compiled: list[torch.nn.Module] = []
-    # Compiling takes longer than all other tests here; torch tests that it computes the same.
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda module: compiled.append(module))
-    scenes = MultiLabelScenes("B10-C10", train_size=60, test_size=60, image_size=16)
+def small_images(settings: Settings, **training: Any) -> Config:
     config = settings(mem_size=4).to_dict()
     config["model"]["backbone"] = "small_cnn"
-    config["training"] |= {"epochs": 1, "lr": 1e-3, "batch_size": 32}
-    plain = final_weights(Config.from_dict(config), tmp_path / "plain", scenes)
-    config["training"][option] = True
-    other = final_weights(Config.from_dict(config), tmp_path / "other", scenes)
+    config["training"] |= {"epochs": 1, "lr": 1e-3, "batch_size": 32} | training
+    return Config.from_dict(config)
+
+
+def test_channels_last_changes_rounding_only(tmp_path: Path, settings: Settings) -> None:
+    scenes = MultiLabelScenes("B10-C10", train_size=60, test_size=60, image_size=16)
+    plain = final_weights(small_images(settings), tmp_path / "plain", scenes)
+    config = small_images(settings, channels_last=True)
+    other = final_weights(config, tmp_path / "other", scenes)
     # Adam's first steps are as long as the learning rate whatever the gradient, so rounding of a
     # gradient near zero may turn a step around.
     assert largest_difference(plain, other) < 10 * 1e-3
-    assert len(compiled) == (option == "compile")
+
+
+def test_torch_is_asked_to_compile_the_backbone(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Compiling itself takes longer than all other tests here.
+    compiled: list[torch.nn.Module] = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda module: compiled.append(module))
+    model = build_network(small_images(settings, compile=True), (3, 16, 16))
+    assert compiled == [model.backbone]
+    build_network(small_images(settings), (3, 16, 16))
+    assert len(compiled) == 1
