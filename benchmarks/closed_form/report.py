@@ -25,10 +25,10 @@ def write_results(rows: Rows, path: Path) -> None:
     parts = [(path.parent / "notes.md").read_text().rstrip()]
     for name, title in TITLES.items():
         tables = {key: rows[key] for key in rows if key.split(" ")[0] == name}
-        joint = tables.get(f"{name} joint", {})
-        if not joint:
+        if not tables:
             continue
-        ceiling = joint["Joint, ridge"]["last"]["mAP"]
+        joint = tables.get(f"{name} joint", {}).get("Joint, ridge")
+        ceiling = joint["last"]["mAP"] if joint else None
         parts.append(f"## {title}")
         for key, table in tables.items():
             if key.endswith(" val"):
@@ -41,7 +41,7 @@ def write_results(rows: Rows, path: Path) -> None:
     path.write_text("\n\n".join(parts) + "\n")
 
 
-def _line(label: str, row: dict[str, Any], ceiling: float) -> str:
+def _line(label: str, row: dict[str, Any], ceiling: float | None) -> str:
     last = {name: 100 * value for name, value in row["last"].items()}
     state = f"{row['state_bytes'] / 1e6:.1f} MB" if row["state_bytes"] else ""
     cells = [
@@ -53,7 +53,7 @@ def _line(label: str, row: dict[str, Any], ceiling: float) -> str:
             for t in ("0.8", "0.5")
         ),
         f"{100 * row['calibration_error']:.2f}",
-        f"{row['last']['mAP'] / ceiling:.3f}",
+        f"{row['last']['mAP'] / ceiling:.3f}" if ceiling else "",
         f"{row['seconds_per_experience']:.1f}",
         state,
     ]
