@@ -33,5 +33,9 @@ install:
 		$(BIN)/python -m pip install --quiet -e ".[dev]" && \
 		echo $(KEY) > $(VENV)/.installed; }
 
+speed: install
+	$(BIN)/python benchmarks/speed/metrics.py
+	$(BIN)/python benchmarks/speed/closed_form.py
+
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache outputs

@@ -40,8 +40,8 @@ def parse_arguments() -> argparse.Namespace:
     add("--backbone-lr-scale", type=float, default=1.0)
     add("--batch-size", type=int, default=32)
     add("--mem-size", type=int, default=40)
-    add("--alpha", type=float, help="RebLL's; the paper's 1.2 with --data-root, else 0.5")
-    add("--lambda-akd", type=float, help="RebLL's; the paper's 0.15 with --data-root, else 0.4")
+    add("--alpha", type=float, help="RebLL's; the paper's 1.2 with --data-root, else 0.25")
+    add("--lambda-akd", type=float, help="RebLL's; the paper's 0.15 with --data-root, else 0.5")
     add("--seed", type=int, default=0)
     add("--output", type=Path, default=Path("outputs/voc_b5c3"))
     return parser.parse_args()
@@ -67,16 +67,21 @@ def rebll_options(arguments: argparse.Namespace) -> dict[str, float]:
     two values were chosen on a validation stream cut from the training scenes.
     """
     drawn = arguments.data_root is None
-    alpha = (0.5 if drawn else 1.2) if arguments.alpha is None else arguments.alpha
-    weight = (0.4 if drawn else 0.15) if arguments.lambda_akd is None else arguments.lambda_akd
+    alpha = (0.25 if drawn else 1.2) if arguments.alpha is None else arguments.alpha
+    weight = (0.5 if drawn else 0.15) if arguments.lambda_akd is None else arguments.lambda_akd
     return {"alpha": alpha, "lambda_akd": weight}
 
 
 def learn(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
     """Train one method on the whole stream; everything random comes from the seed."""
-    from rebll_avalanche import SchedulePlugin, build_model, build_optimizer, get_method
-    from rebll_avalanche.experiment.seeding import seed_everything
-    from rebll_avalanche.experiment.stream import run_stream
+    from rebll_avalanche import (
+        SchedulePlugin,
+        build_model,
+        build_optimizer,
+        get_method,
+        run_stream,
+        seed_everything,
+    )
 
     method = get_method(name)
     seed_everything(arguments.seed)

@@ -23,6 +23,11 @@ _EXPORTS = {
     "multilabel_evaluator": "metrics",
     "multilabel_metrics": "metrics",
     "read_metrics": "metrics",
+    "last_evaluation": "metrics",
+    "run_stream": "experiment.stream",
+    "seed_everything": "experiment.seeding",
+    "run_experiment": "experiment.run",
+    "load_run": "inference",
     "build_model": "models",
     "AKDPlugin": "plugins",
     "OnlineRelabelPlugin": "plugins",
@@ -52,10 +57,15 @@ __all__ = [
     "build_optimizer",
     "from_csv",
     "get_method",
+    "last_evaluation",
+    "load_run",
     "multilabel_benchmark",
     "multilabel_evaluator",
     "multilabel_metrics",
     "read_metrics",
+    "run_experiment",
+    "run_stream",
+    "seed_everything",
 ]
 
 if TYPE_CHECKING:
@@ -66,9 +76,18 @@ if TYPE_CHECKING:
         from_csv,
         multilabel_benchmark,
     )
+    from rebll_avalanche.experiment.run import run_experiment
+    from rebll_avalanche.experiment.seeding import seed_everything
+    from rebll_avalanche.experiment.stream import run_stream
+    from rebll_avalanche.inference import load_run
     from rebll_avalanche.labels import PartialLabelBCE
     from rebll_avalanche.memory import Memory
-    from rebll_avalanche.metrics import multilabel_evaluator, multilabel_metrics, read_metrics
+    from rebll_avalanche.metrics import (
+        last_evaluation,
+        multilabel_evaluator,
+        multilabel_metrics,
+        read_metrics,
+    )
     from rebll_avalanche.models import build_model
     from rebll_avalanche.plugins import (
         AKDPlugin,

@@ -18,27 +18,19 @@ PACKAGE = Path(rebll_avalanche.__file__).parent
 ALLOWED = {
     "losses": [],
     "scenario": [],
-    "ridge": [],
+    "ridge_sums": [],
+    "ridge": ["ridge_sums"],
+    "calibration": [],
     "labels": ["losses"],
     "sampling": ["labels"],
     "memory": ["labels", "sampling"],
     "metrics": ["labels", "losses"],
     "models": ["labels", "losses"],
     "benchmarks": ["scenario", "labels"],
-    "plugins": ["losses", "labels", "scenario", "sampling", "memory", "models"],
-    "strategies": [
-        "plugins",
-        "losses",
-        "labels",
-        "scenario",
-        "sampling",
-        "memory",
-        "models",
-        "metrics",
-        "ridge",
-    ],
     "report": [],
 }
+ALLOWED["plugins"] = [room for room in ALLOWED if room not in ("metrics", "benchmarks", "report")]
+ALLOWED["strategies"] = [*ALLOWED["plugins"], "plugins", "metrics"]
 
 
 def imported_rooms(path: Path) -> set[str]:
