@@ -77,6 +77,16 @@ METHOD_OPTIONS: dict[str, Options] = {
     "csc-r": {**_MEMORY, **_CSC, "replay_weight": float},
     "krt": _KRT,
     "krt-r": {**_MEMORY, **_KRT},
+    "closed-form": {
+        "unknown": Literal["negative", "hard", "soft", "prior"],
+        "threshold": float,
+        "gamma": float,
+        "per_class_gamma": bool,
+        "recognise_repeats": bool,
+        "calibration": Literal["logistic", "gaussian", "none"],
+        "intercept": bool,
+        "weighting": Literal["equal", "inverse_sqrt"],
+    },
     "l2p": _L2P,
     "l2p-r": {**_MEMORY, **_L2P, "replay_weight": float},
 }

@@ -29,6 +29,7 @@ from rebll_avalanche.strategies.baselines import (
     adopt,
     adopt_sharing,
 )
+from rebll_avalanche.strategies.closed_form import ClosedForm
 from rebll_avalanche.strategies.csc import CSC
 from rebll_avalanche.strategies.der import DERPlusPlus
 from rebll_avalanche.strategies.krt import KRT
@@ -111,6 +112,8 @@ METHODS: dict[str, Method] = {
     "l2p": Method("L2P", L2P, head="l2p"),
     "l2p-r": Method("L2P-R", partial(L2P, mem_size=40), uses_memory=True, head="l2p"),
     "rebll-gcn": Method("RebLL with CSC's GCN", RebLL, uses_memory=True, head="gcn"),
+    # No gradient, no stored images: wants a pretrained backbone.
+    "closed-form": Method("Closed form", ClosedForm, head="expanded"),
 }
 
 
