@@ -114,12 +114,16 @@ def seen_columns(logits: Tensor, targets: Tensor) -> Tensor:
     return targets[:, : logits.shape[1]]
 
 
-def knows_unknown(criterion: Any) -> bool:
-    """Whether a criterion ignores NaN labels, found out by asking it."""
-    targets = torch.tensor([[1.0, UNKNOWN], [UNKNOWN, 0.0]])
+def knows_unknown(criterion: Any, num_classes: int = 2) -> bool:
+    """Whether a criterion ignores NaN labels, found out by asking it on its own device."""
+    is_module = isinstance(criterion, nn.Module)
+    tensors = [*criterion.parameters(), *criterion.buffers()] if is_module else []
+    device = tensors[0].device if tensors else torch.device("cpu")
+    targets = torch.full((2, num_classes), UNKNOWN, device=device)
+    targets[:, 0] = torch.tensor([1.0, 0.0])
     try:
         with torch.no_grad():
-            value = criterion(torch.zeros(2, 2), targets)
+            value = criterion(torch.zeros(2, num_classes, device=device), targets)
     except Exception:
         return False
     return bool(torch.isfinite(torch.as_tensor(value)).all())
@@ -131,8 +135,9 @@ def check_criterion(criterion: Any, dataset: Any) -> None:
     Raises:
         ValueError: When ``dataset`` has NaN labels and ``criterion`` does not ignore them.
     """
-    has_unknown = not bool(annotated(label_matrix(dataset)).all())
-    if has_unknown and not knows_unknown(criterion):
+    labels = label_matrix(dataset)
+    has_unknown = not bool(annotated(labels).all())
+    if has_unknown and not knows_unknown(criterion, labels.shape[1]):
         raise ValueError(
             f"{type(criterion).__name__} cannot learn from labels that are not annotated (NaN); "
             "use criterion=PartialLabelBCE(), or build the benchmark with missing='negative' "

@@ -153,13 +153,13 @@ def total_loss(
     return loss if er is None else loss + lambda_er * er
 
 
-def posterior_from_score(score: Tensor, exponent: float) -> Tensor:
+def posterior_from_score(score: Tensor, exponent: float, *, detach_weight: bool = False) -> Tensor:
     """The posterior for which the probability ``score`` minimises the asymmetric loss.
 
     L_cls and L_akd are not proper scoring rules. For a posterior ``q`` they are smallest where
     ``q / (1 - q) = 1 / ((1 - p)^g ((1 - p) / p - g log p))``, which for confident scores is a
     ``p < q``. Distilling ``p`` itself therefore shrinks them anew at every experience; distilling
-    this ``q`` reproduces ``p``.
+    this ``q`` reproduces ``p``. With ``detach_weight`` the term ``g log p`` falls away.
 
     >>> posterior_from_score(torch.tensor([0.3]), exponent=0.0).item() == torch.tensor(0.3).item()
     True
@@ -171,5 +171,6 @@ def posterior_from_score(score: Tensor, exponent: float) -> Tensor:
     limits = torch.finfo(score.dtype)
     score = score.clamp(limits.tiny, 1 - limits.eps)
     complement = 1 - score
-    negative_odds = complement.pow(exponent) * (complement / score - exponent * score.log())
+    through_weight = 0.0 if detach_weight else exponent * score.log()
+    negative_odds = complement.pow(exponent) * (complement / score - through_weight)
     return 1 / (1 + negative_odds)

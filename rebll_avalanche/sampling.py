@@ -121,6 +121,8 @@ class PartitioningReservoir:
     def leaving(self, memory: Tensor) -> int:
         """Which row of a full memory makes room."""
         in_memory, shares = memory.sum(dim=0), self.shares()
+        if not in_memory.any():  # nothing here has a label; any image may go
+            return int(torch.randint(len(memory), ()))
         excess = in_memory - shares * in_memory.sum()
         odds = torch.softmax(excess.masked_fill(in_memory == 0, -torch.inf), dim=0)
         rows = memory[:, int(torch.multinomial(odds, 1))].nonzero().flatten()

@@ -105,6 +105,18 @@ def test_check_criterion_says_which_to_use():
     check_criterion(nn.BCEWithLogitsLoss(), complete)
 
 
+def test_a_criterion_of_full_width_is_asked_at_full_width():
+    class Weighted(PartialLabelBCE):
+        def __init__(self):
+            super().__init__("none")
+            self.register_buffer("weight", torch.ones(5))
+
+        def forward(self, logits, targets):
+            return (super().forward(logits, targets) * self.weight).mean()
+
+    check_criterion(Weighted(), Data(torch.full((3, 5), NAN)))
+
+
 def test_label_matrix_from_what_data_sets_have():
     rows = [torch.tensor([1.0, NAN]), torch.tensor([0.0, 1.0])]
     torch.testing.assert_close(label_matrix(Data(rows)), torch.stack(rows), equal_nan=True)

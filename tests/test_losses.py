@@ -164,13 +164,15 @@ def test_adaptive_exponent():
         adaptive_exponent(1.2, 0)
 
 
-@given(p=st.floats(0.02, 0.98), g=st.floats(0.1, 6.0))
-def test_corrected_target_makes_the_teachers_score_optimal(p, g):
+@given(p=st.floats(0.02, 0.98), g=st.floats(0.1, 6.0), detach=st.booleans())
+def test_corrected_target_makes_the_teachers_score_optimal(p, g, detach):
     """The gradient of L_akd against the corrected target vanishes at the teacher's own score."""
     score = torch.tensor([[p]], dtype=torch.float64)
     logit = torch.logit(score).requires_grad_()
-    target = posterior_from_score(score, g)
-    (gradient,) = torch.autograd.grad(akd_loss(logit, target, exponent=g), logit)
+    target = posterior_from_score(score, g, detach_weight=detach)
+    (gradient,) = torch.autograd.grad(
+        akd_loss(logit, target, exponent=g, detach_weight=detach), logit
+    )
     assert abs(gradient.item()) < 1e-9
 
 

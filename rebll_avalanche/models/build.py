@@ -49,6 +49,8 @@ class TimmFeatures(nn.Module):
             patches = features[:, getattr(self.network, "num_prefix_tokens", 0) :]
             side = int(patches.shape[1] ** 0.5)
             features = patches.transpose(1, 2).unflatten(2, (side, side))
+        elif features.shape[1] != self.num_features:  # Swin and others put channels last
+            features = features.permute(0, 3, 1, 2)
         return features
 
 

@@ -98,7 +98,7 @@ class AKDPlugin(SupervisedPlugin):
             detach_weight=self.detach_weight,
             reduction=self.reduction if reduction == "mean" else reduction,
         )
-        self._cls_now = loss
+        self._cls_now = loss.detach()
         return self.lambda_akd * loss if self._distils else loss
 
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:
@@ -110,7 +110,9 @@ class AKDPlugin(SupervisedPlugin):
         old = slice(0, self._old_classes)
         target = probability(self.teacher.logits(strategy.mb_x)[:, old])
         if self.teacher_targets == "corrected":
-            target = posterior_from_score(target, self._exponent_now)
+            target = posterior_from_score(
+                target, self._exponent_now, detach_weight=self.detach_weight
+            )
         loss = akd_loss(
             strategy.mb_output[:, old],
             target,

@@ -27,8 +27,8 @@ class InstalledCriterion(nn.Module):
         self.strategy = strategy
         self.original = original
         self.loss = loss
-        # Avalanche's MIR sets this attribute to "none" and back.
-        self.reduction: str = getattr(original, "reduction", "mean")
+        # Not the original's, which is for evaluation; Avalanche's MIR sets it to "none" and back.
+        self.reduction = "mean"
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The loss that fits what the strategy is doing."""

@@ -92,6 +92,11 @@ def test_transformers_give_maps():
     assert model.features(torch.rand(1, 3, 224, 224)).shape == (1, 192, 14, 14)
 
 
+def test_channels_last_networks_give_maps():
+    model = build_model("swin_tiny_patch4_window7_224")
+    assert model.features(torch.rand(1, 3, 224, 224)).shape == (1, 768, 7, 7)
+
+
 def test_vectors():
     model = build_model("vector", in_features=7)
     model.head.grow(3)

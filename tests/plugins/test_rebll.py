@@ -353,6 +353,20 @@ def test_replaying_twice_is_warned_of(vector_benchmark):
         strategy.train(vector_benchmark().train_stream[0])
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_the_users_reduction_is_for_evaluation_only(vector_benchmark, reduction):
+    model = small_model()
+    strategy = RebLL(
+        model=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        criterion=PartialLabelBCE(reduction),
+        train_mb_size=100,
+    )
+    strategy.train(vector_benchmark().train_stream[0])
+    assert 0 < strategy.rebll.terms.last["cls"].item() < 2
+    assert copy.deepcopy(strategy.rebll).terms.last.keys() == {"cls"}
+
+
 def test_same_seed_same_bits(vector_benchmark):
     def run():
         torch.manual_seed(5)
