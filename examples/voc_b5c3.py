@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -161,13 +162,38 @@ def draw_curves(results: dict[str, dict[str, Any]], path: Path) -> None:
     plt.close(figure)
 
 
+def save(arguments: argparse.Namespace, results: dict[str, dict[str, Any]]) -> None:
+    """Numbers and curve of all methods finished so far: stopping midway loses only the current."""
+    settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(arguments).items()}
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    (arguments.output / "results.json").write_text(
+        json.dumps({"settings": settings, "results": results}, indent=2)
+    )
+    draw_curves(results, arguments.output / "map.png")
+
+
+def show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    """Avalanche announces its next version at every replay; other warnings are shown."""
+    if not issubclass(category, DeprecationWarning):
+        tqdm.write(f"warning: {message}", file=sys.stderr)
+
+
 def main() -> int:
     arguments = parse_arguments()
     print("loading ...", file=sys.stderr)
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    warnings.showwarning = show_warning  # type: ignore[assignment]
+    from rebll_avalanche import get_method
+
+    try:
+        for name in arguments.methods:
+            get_method(name)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
     results: dict[str, dict[str, Any]] = {}
     for name in tqdm(arguments.methods, desc="methods", disable=not sys.stderr.isatty()):
         results[name] = learn(arguments, name)
+        save(arguments, results)
         last = results[name]["last"]
         tqdm.write(
             f"{results[name]['label']}: Last mAP {100 * last['mAP']:.1f}, "
@@ -175,11 +201,6 @@ def main() -> int:
         )
     print_table(results)
     print_verdict(results)
-    draw_curves(results, arguments.output / "map.png")
-    settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(arguments).items()}
-    (arguments.output / "results.json").write_text(
-        json.dumps({"settings": settings, "results": results}, indent=2)
-    )
     print(f"\ncurve and numbers: {arguments.output}/map.png, {arguments.output}/results.json")
     return 0
 

@@ -46,6 +46,9 @@ def test_voc_b5c3(monkeypatch, capsys, tmp_path):
     assert "of Joint's mAP" in printed
 
 
-def test_voc_b5c3_names_methods_that_exist(monkeypatch, tmp_path):
-    with pytest.raises(ValueError, match="rebll"):
-        run(monkeypatch, "voc_b5c3.py", "--methods", "reball", "--output", str(tmp_path))
+def test_voc_b5c3_names_methods_that_exist(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["voc_b5c3.py", "--methods", "reball"])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(EXAMPLES / "voc_b5c3.py"), run_name="__main__")
+    assert stopped.value.code == 2
+    assert "no method is called 'reball'; there are rebll" in capsys.readouterr().err
