@@ -1,4 +1,4 @@
-"""Each example runs; the demo in miniature also on a real VOC folder."""
+"""Each example runs, the demo in miniature."""
 
 from __future__ import annotations
 
