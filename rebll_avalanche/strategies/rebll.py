@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-import torch
-from avalanche.training.plugins import EvaluationPlugin, SupervisedPlugin
-from avalanche.training.templates import SupervisedTemplate
-from torch import nn
-from torch.optim import Optimizer
+from avalanche.training.plugins import SupervisedPlugin
 
-from rebll_avalanche.labels import PartialLabelBCE
-from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.plugins import RebLLPlugin
 from rebll_avalanche.sampling import SamplingPolicy
+from rebll_avalanche.strategies.baselines import FineTuning
 
 
-class RebLL(SupervisedTemplate):
+class RebLL(FineTuning):
     """Rebalanced learning of labels that arrive in steps.
 
     The method is :class:`~rebll_avalanche.plugins.RebLLPlugin`; this strategy adds what multi-label
     streams need by default: a criterion that ignores unknown labels and multi-label metrics.
 
     Args:
-        model: Any network whose columns are in order of learning; ``build_model(...)`` makes one.
-        optimizer: See :func:`~rebll_avalanche.plugins.schedule.build_optimizer` for a safe one.
-        criterion: Used in evaluation; in training it is replaced by L_cls.
         mem_size: Number of images kept for replay; 0 is "RebLL (AKD)".
         batch_size_mem: This and the following, down to ``detach_weight``, are parameters of
             :class:`~rebll_avalanche.plugins.AKDPlugin` and
@@ -43,22 +36,14 @@ class RebLL(SupervisedTemplate):
         policy: Which images stay in memory.
         reduction: ``"mean"`` or ``"class_sum"``.
         detach_weight: Stop the gradient through the weights of the losses.
-        train_mb_size: Images per training batch.
-        train_epochs: Passes over each experience.
-        eval_mb_size: Images per evaluation batch; as in training if not given.
-        device: Where to train.
         plugins: Further plugins, called before this method's own.
-        evaluator: Metrics and loggers, or a function that makes them.
-        eval_every: See Avalanche: -1 never, 0 after each experience, n every n epochs.
-        peval_mode: See Avalanche: ``"epoch"`` or ``"iteration"``.
+        **options: As in :class:`FineTuning`: ``model``, ``optimizer``, ``train_mb_size`` ...; its
+            ``criterion`` is used in evaluation only, in training it is replaced by L_cls.
     """
 
     def __init__(
         self,
         *,
-        model: nn.Module,
-        optimizer: Optimizer,
-        criterion: nn.Module | None = None,
         mem_size: int = 40,
         batch_size_mem: int = 64,
         alpha: float = 1.2,
@@ -73,14 +58,8 @@ class RebLL(SupervisedTemplate):
         policy: str | SamplingPolicy = "reservoir",
         reduction: str = "mean",
         detach_weight: bool = False,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | torch.device = "cpu",
         plugins: Sequence[SupervisedPlugin] | None = None,
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = multilabel_evaluator,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **options: Any,
     ) -> None:
         self.rebll = RebLLPlugin(
             mem_size=mem_size,
@@ -98,16 +77,4 @@ class RebLL(SupervisedTemplate):
             reduction=reduction,
             detach_weight=detach_weight,
         )
-        super().__init__(
-            model=model,
-            optimizer=optimizer,
-            criterion=PartialLabelBCE() if criterion is None else criterion,
-            train_mb_size=train_mb_size,
-            train_epochs=train_epochs,
-            eval_mb_size=eval_mb_size,
-            device=device,
-            plugins=[*(plugins or []), self.rebll],
-            evaluator=evaluator,
-            eval_every=eval_every,
-            peval_mode=peval_mode,
-        )
+        super().__init__(plugins=[*(plugins or []), self.rebll], **options)
