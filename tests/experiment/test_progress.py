@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tqdm import tqdm
 
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.experiment.config import Config
@@ -23,7 +25,9 @@ def test_a_bar_on_a_terminal_and_silence_elsewhere(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    monkeypatch.setenv("TQDM_MININTERVAL", "0")
+    # Drawn at every update, however fast the machine is.
+    eager = partial(tqdm, mininterval=0, miniters=1)
+    monkeypatch.setattr("rebll_avalanche.experiment.progress.tqdm", eager)
     run_experiment(settings(mem_size=4), tmp_path, benchmark=vectors)
     shown = capsys.readouterr()
     assert shown.out == ""
