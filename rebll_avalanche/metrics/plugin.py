@@ -174,7 +174,10 @@ class MultiLabelMetrics(PluginMetric):
         self._name_classes_without_positives(self.last)
         only_one = isinstance(origin, Sized) and len(origin) == 1
         values = self._values(metrics)
-        if self.history.add(origin.name, None if only_one else numbers, metrics.average_precision):
+        # Test sets of later steps contain those of earlier ones: together they are no step's test.
+        one_step = len(numbers) == 1
+        shown = None if only_one else numbers
+        if one_step and self.history.add(origin.name, shown, metrics.average_precision):
             values |= self.history.values(origin.name)
         return self._emit(values, strategy, origin.name)
 
