@@ -70,6 +70,7 @@ def build_network(
         pretrained=config.model.pretrained if pretrained else None,
         head=config.model.head or get_method(config.method_name).head,
         bn_mode=config.model.bn_mode,
+        freeze_until=config.model.freeze_until,
         in_features=input_shape[0] if config.model.backbone == "vector" else None,
     )
     model.precision = PRECISIONS[config.training.precision]

