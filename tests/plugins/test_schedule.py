@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from avalanche.training.plugins import SupervisedPlugin
@@ -84,3 +86,24 @@ def test_every_experience_has_its_own_schedule(vector_benchmark, schedule):
             assert values[-1] < 1e-4 * max(values)
     else:
         assert all(len(set(values)) == 1 for values in rates.rates)
+
+
+def test_the_backbone_can_slow_down_by_itself():
+    """The head goes on at its rate; the backbone, after the first experience, at a tenth of it."""
+    model = build_model("small_cnn")
+    model.head.grow(3)
+    optimizer = build_optimizer(model, lr=0.1, backbone_lr_scale=0.5)
+    plugin = SchedulePlugin(schedule="constant", later_lr_scale=0.5, later_backbone_lr_scale=0.1)
+    seen = []
+    for number in range(3):
+        plugin.before_training_exp(
+            SimpleNamespace(
+                optimizer=optimizer,
+                experience=SimpleNamespace(current_experience=number),
+                dataloader=range(4),
+                train_epochs=1,
+            )
+        )
+        seen.append({group["part"]: group["lr"] for group in optimizer.param_groups})
+    assert seen[0] == pytest.approx({"head": 0.1, "backbone": 0.05})
+    assert seen[1] == seen[2] == pytest.approx({"head": 0.05, "backbone": 0.0025})
