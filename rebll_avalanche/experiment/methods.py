@@ -90,3 +90,4 @@ METHOD_OPTIONS: dict[str, Options] = {
     "l2p": _L2P,
     "l2p-r": {**_MEMORY, **_L2P, "replay_weight": float},
 }
+    "l3a": {"gamma": float, "threshold": float},

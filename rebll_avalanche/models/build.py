@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
-from rebll_avalanche.models.expanded import ExpandedLinear
+from rebll_avalanche.models.expanded import ExpandedLinear, RandomFeatures
 from rebll_avalanche.models.gcn import GrowingGCN
 from rebll_avalanche.models.heads import GrowingHead, GrowingLinear
 from rebll_avalanche.models.network import MultiLabelModel
@@ -22,6 +22,7 @@ from rebll_avalanche.models.weights import file_hash, load_backbone_weights, pyp
 HEADS: dict[str, type[GrowingHead]] = {
     "linear": GrowingLinear,
     "expanded": ExpandedLinear,
+    "random": RandomFeatures,
     "gcn": GrowingGCN,
     "agcn": GrowingAGCN,
     "cross_attention": GrowingCrossAttention,
@@ -74,6 +75,7 @@ def build_model(
             (safetensors or torch), which is read without running code.
         head: ``"linear"`` is the paper's; ``"expanded"`` takes a fixed function of the features first;
             ``"gcn"`` CSC's graph network, ``"agcn"`` the label graph,
+            ``"random"`` random features of them;
             ``"cross_attention"`` KRT's tokens; ``"l2p"`` freezes a timm vision transformer and
             learns prompts for it.
         bn_mode: ``"train"`` or ``"frozen_after_base"``.

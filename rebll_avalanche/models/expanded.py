@@ -66,3 +66,19 @@ class ExpandedLinear(GrowingLinear):
         positions = feature_map.permute(0, 2, 3, 1).flatten(0, 2)
         evidence = nn.functional.linear(self.expand(positions), self.weight)
         return evidence.unflatten(0, (batch, height, width)).permute(0, 3, 1, 2)
+
+
+class RandomFeatures(ExpandedLinear):
+    """A linear row per class on random ReLU features: the head of L3A.
+
+    Args:
+        in_features: Channels of the feature map.
+        per_feature: Random features per channel; the authors have 4 for VOC and 2 for COCO (8192 and
+            4096 on a network of 2048 channels).
+        seed: Of the random features.
+    """
+
+    def __init__(self, in_features: int, *, per_feature: int = 4, seed: int = 0) -> None:
+        super().__init__(
+            in_features, power=1.0, random_features=per_feature * in_features, seed=seed
+        )

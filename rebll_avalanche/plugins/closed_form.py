@@ -88,7 +88,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         if getattr(head, "weight", None) is None or getattr(head, "bias", None) is None:
             raise ValueError(
                 f"{type(head).__name__} has no rows that a regression could solve; "
-                "use head='linear' or head='expanded'"
+                "use head='linear', 'expanded' or 'random'"
             )
         self._lo, self._hi = class_range(strategy.experience)
         if self.sums is None:

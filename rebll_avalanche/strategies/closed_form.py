@@ -103,9 +103,8 @@ class L3A(ClosedForm):
 
     Hard pseudo-labels for earlier classes where ``sigmoid(score)`` is above 0.7, rare classes weighted
     up, a fixed penalty, no intercept, no calibration: its scores regress labels, so the authors
-    threshold ``sigmoid(score)`` at 0.525. It wants ``build_model(..., head="expanded", power=1,
-    random_features=8192)`` (VOC; 4096 for COCO) and, before, one epoch of fine-tuning on the first
-    experience.
+    threshold ``sigmoid(score)`` at 0.525. It wants ``build_model(..., head="random")`` and, before,
+    one epoch of fine-tuning on the first experience.
 
     Args:
         gamma: Ridge penalty; the authors' is 1000 for convolutional networks, 1 for transformers.

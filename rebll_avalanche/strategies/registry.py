@@ -29,7 +29,7 @@ from rebll_avalanche.strategies.baselines import (
     adopt,
     adopt_sharing,
 )
-from rebll_avalanche.strategies.closed_form import ClosedForm
+from rebll_avalanche.strategies.closed_form import L3A, ClosedForm
 from rebll_avalanche.strategies.csc import CSC
 from rebll_avalanche.strategies.der import DERPlusPlus
 from rebll_avalanche.strategies.krt import KRT
@@ -114,6 +114,7 @@ METHODS: dict[str, Method] = {
     "rebll-gcn": Method("RebLL with CSC's GCN", RebLL, uses_memory=True, head="gcn"),
     # No gradient, no stored images: wants a pretrained backbone.
     "closed-form": Method("Closed form", ClosedForm, head="expanded"),
+    "l3a": Method("L3A", L3A, head="random"),
 }
 
 

@@ -299,6 +299,18 @@ def test_random_features_follow_from_the_seed():
     assert not torch.equal(first, other)
 
 
+def test_the_head_of_l3a_has_four_random_features_per_channel_and_is_saved_without_them():
+    model = build_model("vector", in_features=FEATURES, head="random")
+    model.head.grow(2)
+    vectors = torch.randn(3, FEATURES)
+    same = ExpandedLinear(FEATURES, power=1.0, random_features=4 * FEATURES)
+    assert torch.equal(model.head.expand(vectors), same.expand(vectors))
+    again = build_model("vector", in_features=FEATURES, head="random")
+    again.load_state_dict(model.state_dict())
+    assert torch.equal(again(vectors), model(vectors))
+    assert "head.projection" not in model.state_dict()
+
+
 def test_errors_say_what_is_wrong(benchmark):
     with pytest.raises(ValueError, match="unknown"):
         ClosedForm(model=vector_model(), unknown="ignore")
