@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from avalanche.evaluation import PluginMetric
 from avalanche.evaluation.metric_results import MetricValue
-from avalanche.evaluation.metrics import loss_metrics
 from avalanche.logging import BaseLogger
 from avalanche.training.plugins import EvaluationPlugin
 from torch import Tensor
@@ -21,6 +20,7 @@ from rebll_avalanche.labels import UNKNOWN, check_criterion
 from rebll_avalanche.metrics.functional import MultiLabelScores, Ties, multilabel_scores
 from rebll_avalanche.metrics.history import StepHistory
 from rebll_avalanche.metrics.keys import metric_key
+from rebll_avalanche.metrics.loss import delayed_loss_metrics
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -268,7 +268,7 @@ def multilabel_evaluator(
         class_names=class_names,
         ties=ties,
     )
-    losses = loss_metrics(epoch=True, experience=True, stream=True) if loss else []
+    losses = delayed_loss_metrics() if loss else []
     with warnings.catch_warnings():
         # Results come back from strategy.eval; nobody has to log them.
         warnings.filterwarnings("ignore", message="No loggers specified")
