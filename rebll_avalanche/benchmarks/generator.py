@@ -37,7 +37,8 @@ class Samples(Dataset):
 
     def __init__(self, source: Source, indices: Tensor, targets: Tensor) -> None:
         self.source = source
-        self.indices = indices
+        # NumPy, which gives out single numbers ten times as fast as torch.
+        self.indices = indices.numpy()
         self.targets = targets
 
     def __len__(self) -> int:
