@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,15 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from rebll_avalanche.benchmarks.checks import checked_split, one_of, usable_source
-from rebll_avalanche.benchmarks.images import Source
+from rebll_avalanche.benchmarks.images import ImageFiles, Rows, Source
+from rebll_avalanche.benchmarks.kept import KeptPictures
 from rebll_avalanche.benchmarks.targets import MultiLabelTargets
-from rebll_avalanche.benchmarks.transforms import Transform, evaluation_transform, to_unit_range
+from rebll_avalanche.benchmarks.transforms import (
+    Transform,
+    evaluation_transform,
+    first_size,
+    to_unit_range,
+)
 from rebll_avalanche.labels import UNKNOWN
 from rebll_avalanche.scenario import ClassOrder, Experiences, Scenario
 
@@ -67,6 +73,7 @@ class MultiLabelExperience(DatasetExperience):
         scenario: Scenario,
         image_indices: Tensor,
         labels: Tensor,
+        source: Source,
     ) -> None:
         super().__init__(dataset=dataset, current_experience=current_experience)
         lo, hi = scenario.ranges[current_experience]
@@ -76,6 +83,12 @@ class MultiLabelExperience(DatasetExperience):
         self.future_classes = set(range(hi, scenario.num_classes))
         self.image_indices = image_indices
         self._labels = labels
+        self._source = source
+
+    def keep_decoded(self, samples: Tensor) -> None:
+        """Somebody will read these samples again and again: decode their pictures only once."""
+        if isinstance(self._source, KeptPictures):
+            self._source.keep(self.current_experience, self.image_indices[samples].tolist())
 
     @property
     def full_targets(self) -> Tensor:
@@ -92,6 +105,7 @@ class MultiLabelBenchmark(CLScenario):
         train_stream: Experience t: images with a class of t, annotated for the classes of t.
         test_stream: Experience t: images with a class seen by then, annotated for all of these.
         valid_stream: Like ``test_stream``, from images held out of training; only when asked.
+        features: What made vectors of the images, if anything did.
     """
 
     train_stream: Any
@@ -115,6 +129,7 @@ class MultiLabelBenchmark(CLScenario):
         image_size: int | None = None,
         image_cache: str | Path | None = None,
         on_error: str = "raise",
+        features: Callable[[Source], Tensor] | None = None,
     ) -> None:
         one_of("mode", mode, MODES)
         one_of("missing", missing, MISSING)
@@ -142,6 +157,13 @@ class MultiLabelBenchmark(CLScenario):
         pipeline = (image_size, image_cache, on_error)
         train_source = usable_source("train", train_source, train_labels, *pipeline)
         test_source = usable_source("test", test_source, test_labels, *pipeline)
+        self.features = features
+        if features is not None:
+            train_source, test_source = Rows(features(train_source)), Rows(features(test_source))
+            self._transforms = {"train": None, "eval": None}
+        if isinstance(train_source, ImageFiles):
+            uses = [self._transforms[group] or self._fallback for group in ("train", "eval")]
+            train_source = KeptPictures(train_source, first_size(uses))
         kept, held_out = _cut(len(train_labels), validation_size, seed)
         streams = {
             "train": (train_source, train_labels, kept, mode),
@@ -177,6 +199,7 @@ class MultiLabelBenchmark(CLScenario):
                     scenario=self.scenario,
                     image_indices=indices,
                     labels=labels,
+                    source=source,
                 )
             )
         return EagerCLStream(name, experiences, benchmark=self)
@@ -205,8 +228,8 @@ def multilabel_benchmark(
     """Streams of experiences from labels and images.
 
     Args:
-        train: ``(images, labels)``. Images are paths, an array, or a map-style data set; none is
-            decoded to build streams. Labels are ``[samples, classes]`` of 1, 0, or NaN (unknown).
+        train: ``(images, labels)``. Images are paths, an array, or a map-style data set; streams
+            are built from labels alone. Labels are ``[samples, classes]`` of 1, 0, or NaN (unknown).
         test: The same for the test images.
         scenario: ``"B5-C3"``, one list of classes per experience, or a :class:`Scenario`.
         **options: Passed on by every benchmark of this package:
@@ -221,7 +244,10 @@ def multilabel_benchmark(
               none, pictures become tensors in [0, 1] and anything else is passed on as it is.
             * ``image_size``: side of the square that pictures without a transform are resized to.
             * ``image_cache``: a folder to keep decoded pictures of that size in.
-            * ``on_error``: ``"raise"``, or ``"skip"`` to go on without broken picture files.
+            * ``on_error``: ``"raise"``, or ``"skip"`` to go on without broken picture files. Files are
+              checked here, before any epoch, and the outcome is remembered by their content.
+            * ``features``: makes one vector of each picture, once, and experiences hold these; see
+              :class:`rebll_avalanche.experiment.features.FrozenFeatures`.
 
     Returns:
         A benchmark with ``train_stream``, ``test_stream`` and, when asked, ``valid_stream``.

@@ -3,88 +3,157 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 NAME = "table"
-HELP = """Compare methods over scenarios and seeds, for example: rebll table recipe.yaml
---methods rebll lwf --scenarios B5-C3 B4-C2 --seeds 0 1 2. Runs what is missing, skips what is done."""
+HELP = """Compare methods over scenarios and seeds, for example: rebll table recipe.yaml --methods rebll lwf
+--scenarios B5-C3 B4-C2 --seeds 0 1 2, or rebll table --methods all. Runs what is missing, skips what is
+done. A recipe may name methods, scenarios, seeds and sweeps itself; what is given here counts more."""
 
 
 def parse(argv: Sequence[str]) -> Any:
     """The recipe, what to vary, and where."""
-    from rebll_avalanche.experiment.methods import METHOD_OPTIONS
-    from rebll_avalanche.experiment.parse import closest, parse_settings
+    from rebll_avalanche.experiment.parse import parse_study
+    from rebll_avalanche.experiment.study import plan
 
     def more(parser: Any) -> None:
-        parser.add_argument("--methods", nargs="+", type=str, help="by default the recipe's")
-        parser.add_argument("--scenarios", nargs="+", type=str, help="by default the recipe's")
-        parser.add_argument("--seeds", nargs="+", type=int, help="by default the recipe's")
-        parser.add_argument("--folder", default="runs", help="of the run folders and the table")
+        own = "by default the recipe's"
+        parser.add_argument("--methods", nargs="+", type=str, help=f"names, or all; {own}")
+        parser.add_argument("--scenarios", "--scenario", nargs="+", type=str, help=own)
+        parser.add_argument("--seeds", nargs="+", type=int, help=own)
+        parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+        parser.add_argument(
+            "--folder", help="of run folders and table; by default runs, or runs/PROFILE"
+        )
 
-    config, arguments = parse_settings(argv, prog="rebll table", description=HELP, extend=more)
-    arguments.config = config
-    arguments.methods = arguments.methods or [config.method_name]
-    arguments.scenarios = arguments.scenarios or [config.benchmark.scenario]
-    arguments.seeds = arguments.seeds or [config.seed]
-    for name in arguments.methods:
-        if name not in METHOD_OPTIONS:
-            raise ValueError(
-                f"no method is called {name!r}; the nearest are {closest(name, list(METHOD_OPTIONS))}"
-            )
+    config, study, arguments = parse_study(argv, prog="rebll table", description=HELP, extend=more)
+    if arguments.jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, got {arguments.jobs}")
+    given = {
+        name: tuple(values)
+        for name in ("methods", "scenarios", "seeds")
+        if (values := getattr(arguments, name))
+    }
+    arguments.study = replace(study, **given)
+    arguments.thresholds = config.evaluation.thresholds
+    arguments.planned = plan(config, arguments.study)
     return arguments
 
 
 def run(arguments: Any) -> int:
-    """Run, compare, write; 1 if a run failed."""
-    from tqdm import tqdm
-
+    """Run, compare, write; 1 if a run failed that was asked for by name."""
     from rebll_avalanche.commands.run import stop_on_terminate
-    from rebll_avalanche.experiment import table
     from rebll_avalanche.experiment.folder import is_finished
+    from rebll_avalanche.experiment.recipe import ALL
 
-    root = Path(arguments.folder)
-    configs = table.plan(arguments.config, arguments.methods, arguments.scenarios, arguments.seeds)
+    root = Path(arguments.folder or Path("runs", arguments.profile or ""))
     stop_on_terminate()
-    finished, failed = [], 0
-    bar = tqdm(configs, unit="run", disable=not sys.stderr.isatty())
-    for config in bar:
-        folder = root / config.folder_name
-        bar.set_description(config.folder_name)
-        try:
-            _run_one(config, folder, bar)
-        except (ValueError, FileNotFoundError) as error:
-            failed += 1
-            print(f"rebll table: {config.folder_name} failed: {error}", file=sys.stderr)
-        if is_finished(folder):
-            finished.append(folder)
+    refused, failed = _run_missing(arguments.planned, root, arguments.jobs)
+    finished = [root / entry.name for entry in arguments.planned if is_finished(root / entry.name)]
     if not finished:
         return 1
-    threshold = arguments.config.evaluation.thresholds[0]
-    rows = table.compare(finished, threshold)
-    (root / "table.md").write_text(table.as_markdown(rows, threshold))
-    (root / "table.csv").write_text(table.as_csv(rows, threshold))
-    (root / "table.tex").write_text(table.as_latex(rows, threshold))
-    print(table.as_text(rows, threshold))
-    print(f"also in {root / 'table.md'}, table.csv and table.tex")
-    return 1 if failed else 0
+    if arguments.study.activation_maps:
+        _draw_maps(arguments, root)
+    _write(finished, root / (Path(arguments.recipe).stem if arguments.recipe else NAME), arguments)
+    return 1 if failed or (refused and ALL not in arguments.study.methods) else 0
 
 
-def _run_one(config: Any, folder: Path, bar: Any) -> None:
-    from rebll_avalanche.experiment.folder import check_unchanged, copy_for_scenario, is_finished
+def _run_missing(planned: Sequence[Any], root: Path, jobs: int) -> tuple[int, int]:
+    """Run what is not there; how many runs were refused by their settings, and how many broke."""
+    from tqdm import tqdm
 
-    if is_finished(folder):
-        check_unchanged(config, folder)
-        return
-    from rebll_avalanche.experiment.progress import EpochsOnBar
-    from rebll_avalanche.experiment.run import run_experiment
-    from rebll_avalanche.strategies import get_method
+    from rebll_avalanche.experiment.folder import check_unchanged, is_finished
+    from rebll_avalanche.experiment.processes import run_all
 
-    if get_method(config.method_name).joint and not folder.exists():
-        twins = folder.parent.glob(folder.name.replace(config.benchmark.scenario, "*"))
-        for twin in filter(is_finished, sorted(twins)):
-            copy_for_scenario(twin, folder, config.benchmark.scenario)
-            check_unchanged(config, folder)
-            return
-    run_experiment(config, folder, watcher=EpochsOnBar(bar))
+    for entry in planned:
+        check_unchanged(entry.config, root / entry.name)
+    _share_ceilings(planned, root)
+    todo = [entry for entry in planned if not is_finished(root / entry.name) and entry.twin is None]
+    places: dict[str, str] = {}
+    refused = failed = 0
+    with (
+        tqdm(total=len(todo), unit="run", disable=not sys.stderr.isatty()) as bar,
+        closing(run_all(todo, root, jobs=jobs, on_progress=_on_bar(bar, places))) as endings,
+    ):
+        for ended in endings:
+            places.pop(ended.planned.name, None)
+            bar.update()
+            for text in dict.fromkeys(ended.warnings):
+                bar.write(f"warning: {ended.planned.name}: {text}", file=sys.stderr)
+            if ended.kind == "KeyboardInterrupt":
+                raise KeyboardInterrupt
+            if ended.kind == "FileNotFoundError":  # what is missing here is missing for all
+                raise FileNotFoundError(ended.error)
+            if ended.kind:
+                verb = "is left out" if ended.kind == "ValueError" else f"failed ({ended.kind})"
+                bar.write(f"rebll table: {ended.planned.name} {verb}: {ended.error}", sys.stderr)
+                refused += ended.kind == "ValueError"
+                failed += ended.kind != "ValueError"
+    _share_ceilings(planned, root)
+    return refused, failed
+
+
+def _on_bar(bar: Any, places: dict[str, str]) -> Callable[[Any, str], None]:
+    """Shows where every run is that is under way."""
+
+    def show(entry: Any, place: str) -> None:
+        places[entry.name] = place
+        bar.set_postfix_str("; ".join(f"{name} {at}" for name, at in places.items()))
+
+    return show
+
+
+def _share_ceilings(planned: Sequence[Any], root: Path) -> None:
+    """A method that sees all classes at once knows no scenario: one run serves all."""
+    from rebll_avalanche.experiment.config import Config, differences
+    from rebll_avalanche.experiment.folder import CONFIG, copy_for_scenario, is_finished
+    from rebll_avalanche.experiment.methods import CEILINGS
+
+    for entry in planned:
+        folder, scenario = root / entry.name, entry.config.benchmark.scenario
+        if entry.config.method_name not in CEILINGS or folder.exists():
+            continue
+        wanted = entry.config.to_dict()
+        for twin in filter(is_finished, sorted(root.glob(entry.name.replace(scenario, "*")))):
+            found = Config.read(twin / CONFIG).to_dict()
+            found["benchmark"]["scenario"] = scenario
+            if not differences(found, wanted):
+                copy_for_scenario(twin, folder, scenario)
+                break
+
+
+def _draw_maps(arguments: Any, root: Path) -> None:
+    """Class activation maps of the first run of every method and scenario."""
+    import argparse
+
+    from rebll_avalanche.commands import cam
+    from rebll_avalanche.experiment.folder import is_finished
+
+    first = {entry.config.folder_stem: root / entry.name for entry in reversed(arguments.planned)}
+    for folder in first.values():
+        if is_finished(folder) and not (folder / "cam" / "cam.json").is_file():
+            parser = argparse.ArgumentParser()
+            cam.add_arguments(parser)
+            cam.run(
+                parser.parse_args([str(folder), "--count", str(arguments.study.activation_maps)])
+            )
+
+
+def _write(finished: list[Path], stem: Path, arguments: Any) -> None:
+    """The table and the report of these runs, named after the recipe."""
+    from rebll_avalanche.experiment import table
+    from rebll_avalanche.report import read_run, write_report
+
+    rows = table.compare(finished, arguments.thresholds)
+    forms = {"md": table.as_markdown, "csv": table.as_csv, "tex": table.as_latex}
+    for ending, form in forms.items():
+        stem.with_name(f"{stem.name}.{ending}").write_text(form(rows, arguments.thresholds))
+    page = write_report(
+        [read_run(folder) for folder in finished], stem.with_name(f"{stem.name}.html")
+    )
+    print(table.as_text(rows, arguments.thresholds))
+    print(f"also in {stem}.md, .csv and .tex; figures in {page}")

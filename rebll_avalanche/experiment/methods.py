@@ -9,6 +9,9 @@ from typing import Any, Literal
 
 Options = dict[str, Any]
 
+# Trained once on all classes with all labels, whatever the scenario.
+CEILINGS = ("joint",)
+
 _MEMORY: Options = {"mem_size": int}
 _POLICY: Options = {"policy": Literal["reservoir", "prs", "ocdm"]}
 _DISTILLATION: Options = {"alpha": float, "temperature": float}
@@ -87,7 +90,7 @@ METHOD_OPTIONS: dict[str, Options] = {
         "intercept": bool,
         "weighting": Literal["equal", "inverse_sqrt"],
     },
+    "l3a": {"gamma": float, "threshold": float},
     "l2p": _L2P,
     "l2p-r": {**_MEMORY, **_L2P, "replay_weight": float},
 }
-    "l3a": {"gamma": float, "threshold": float},

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from jsonargparse import ArgumentError, ArgumentParser
 
 from rebll_avalanche.experiment.config import (
@@ -19,10 +17,17 @@ from rebll_avalanche.experiment.config import (
     EvaluationConfig,
     ModelConfig,
     TrainingConfig,
-    flat,
     known_keys,
 )
 from rebll_avalanche.experiment.methods import METHOD_OPTIONS
+from rebll_avalanche.experiment.recipe import (
+    Study,
+    check_keys,
+    check_method,
+    closest,
+    merged,
+    read_recipe,
+)
 
 SECTIONS = {
     "benchmark": BenchmarkConfig,
@@ -31,50 +36,14 @@ SECTIONS = {
     "evaluation": EvaluationConfig,
 }
 LOGGERS = ("text", "tensorboard", "wandb")
-# What a run adds to its own config.yaml; such a file is a recipe too.
-RECORDS = (
-    "class_names",
-    "class_order",
-    "method_as_run",
-    "weights",
-    "versions",
-    "git",
-    "environment",
-    "extensions",
-)
-
-
-def closest(wrong: str, right: Sequence[str], count: int = 3) -> str:
-    """The nearest valid values, nearest first.
-
-    >>> closest("alhpa", ["beta", "alpha", "mem_size"], count=1)
-    'alpha'
-    """
-    return ", ".join(difflib.get_close_matches(wrong, right, n=count, cutoff=0))
-
-
-def read_recipe(path: Path) -> dict[str, Any]:
-    """The settings in a YAML file.
-
-    Raises:
-        FileNotFoundError: When there is none.
-        ValueError: When it does not hold settings.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"no recipe at {path}")
-    try:
-        values = yaml.safe_load(path.read_text()) or {}
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path} is not readable YAML: {error}") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold settings such as 'seed: 0', got {values!r}")
-    return {key: value for key, value in values.items() if key not in RECORDS}
 
 
 def settings_parser(prog: str, method: str = "rebll", *, description: str = "") -> ArgumentParser:
     """A parser for a recipe and for every setting, with the parameters of one method."""
     parser = ArgumentParser(prog=prog, description=description, exit_on_error=False)
     parser.add_argument("recipe", nargs="?", help="YAML file with settings")
+    parser.add_argument("--profile", help="which of the recipe's profiles")
+    parser.add_argument("--data-root", help="the same as --benchmark.root")
     for name, section in SECTIONS.items():
         parser.add_class_arguments(section, name)
     options = [
@@ -103,7 +72,7 @@ def parse_settings(
     description: str = "",
     extend: Callable[[ArgumentParser], None] | None = None,
 ) -> tuple[Config, Any]:
-    """Read ``recipe.yaml --seed 3 --method.alpha 1.0`` and the like.
+    """Read ``recipe.yaml --seed 3 --method.alpha 1.0`` and the like, for one run.
 
     Args:
         argv: The command line after the command.
@@ -117,53 +86,99 @@ def parse_settings(
     Raises:
         ValueError: Naming what is wrong and the nearest that would be right.
     """
+    settings, study = _recipe_of(argv)
+    method = _method_name(argv, settings)
+    settings = merged(settings, study.per_method.get(method, {}))
+    return _parse(argv, settings, method, prog, description, extend)
+
+
+def parse_study(
+    argv: Sequence[str],
+    *,
+    prog: str,
+    description: str = "",
+    extend: Callable[[ArgumentParser], None] | None = None,
+) -> tuple[Config, Study, Any]:
+    """As :func:`parse_settings`, for many runs: also what the recipe varies."""
+    settings, study = _recipe_of(argv)
+    method = _method_name(argv, settings)
+    config, arguments = _parse(argv, settings, method, prog, description, extend)
+    return config, study, arguments
+
+
+def checked_config(values: Mapping[str, Any]) -> Config:
+    """A configuration from plain values, with every type checked.
+
+    Raises:
+        ValueError: Naming what is wrong and the nearest that would be right.
+    """
+    method = str(values["method"]["name"])
+    check_keys(values, known_keys(method), f" of {method}")
+    try:
+        parsed = settings_parser("", method).parse_object(dict(values))
+    except ArgumentError as error:
+        raise ValueError(_explain(str(error), method)) from error
+    return _config(parsed)
+
+
+def _recipe_of(argv: Sequence[str]) -> tuple[dict[str, Any], Study]:
     # Flags and positionals are only sure once the parser exists, and the parser needs the method.
     files = [Path(token) for token in argv if token.endswith((".yaml", ".yml"))]
-    recipe = read_recipe(files[0]) if files else {}
-    method = _method_name(argv, recipe)
+    profile = _last_value(argv, "--profile")
+    if files:
+        return read_recipe(files[0], profile)
+    if profile is not None:
+        raise ValueError(f"--profile {profile} belongs to a recipe; give its file first")
+    return {}, Study()
+
+
+def _parse(
+    argv: Sequence[str],
+    settings: dict[str, Any],
+    method: str,
+    prog: str,
+    description: str,
+    extend: Callable[[ArgumentParser], None] | None,
+) -> tuple[Config, Any]:
     parser = settings_parser(prog, method, description=description)
     if extend is not None:
         extend(parser)
     known = known_keys(method)
-    _check_keys([key for key in flat(recipe) if key not in known], known, method)
+    check_keys(settings, known, f" of {method}")
     own = [option for action in parser._actions for option in action.option_strings]
     given = [token.split("=")[0] for token in argv if token.startswith("--")]
-    _check_keys([token[2:] for token in given if token not in own], known, method)
+    check_keys({token[2:]: None for token in given if token not in own}, known, f" of {method}")
     try:
-        defaults = parser.parse_object(recipe) if recipe else None
+        defaults = parser.parse_object(settings) if settings else None
         arguments = parser.parse_args(list(argv), namespace=defaults)
     except ArgumentError as error:
         raise ValueError(_explain(str(error), method)) from error
+    if arguments.data_root is not None:
+        arguments.benchmark.root = arguments.data_root
+    return _config(arguments), arguments
+
+
+def _config(arguments: Any) -> Config:
     values = arguments.clone().as_dict()
-    return Config.from_dict(
-        {key: values[key] for key in (*SECTIONS, "method", "seed", "loggers")}
-    ), arguments
+    return Config.from_dict({key: values[key] for key in (*SECTIONS, "method", "seed", "loggers")})
+
+
+def _last_value(argv: Sequence[str], option: str) -> str | None:
+    """What a command line says about an option, before it is parsed."""
+    value = None
+    for token, following in zip(argv, [*argv[1:], ""], strict=True):
+        if token == option:
+            value = following
+        elif token.startswith(f"{option}="):
+            value = token.partition("=")[2]
+    return value
 
 
 def _method_name(argv: Sequence[str], recipe: dict[str, Any]) -> str:
-    section = recipe.get("method", {})
-    if not isinstance(section, dict):
-        raise ValueError(f"method must hold a name and parameters, got {section!r}")
-    name = str(section.get("name", "rebll"))
-    for token, following in zip(argv, [*argv[1:], ""], strict=True):
-        if token == "--method.name":
-            name = following
-        elif token.startswith("--method.name="):
-            name = token.partition("=")[2]
-    if name not in METHOD_OPTIONS:
-        raise ValueError(
-            f"no method is called {name!r}; there are "
-            f"{closest(name, list(METHOD_OPTIONS), len(METHOD_OPTIONS))}"
-        )
+    own = str(recipe.get("method", {}).get("name", "rebll"))
+    name = _last_value(argv, "--method.name") or own
+    check_method(name)
     return name
-
-
-def _check_keys(unknown: Sequence[str], known: Sequence[str], method: str) -> None:
-    for key in unknown:
-        section = key.split(".")[0]
-        near = [name for name in known if name.split(".")[0] == section] or list(known)
-        whose = f" of {method}" if section == "method" else ""
-        raise ValueError(f"{key} is not a setting{whose}; the nearest are {closest(key, near)}")
 
 
 def _explain(message: str, method: str) -> str:

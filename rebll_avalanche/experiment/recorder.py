@@ -32,6 +32,7 @@ class Recorder(SupervisedPlugin):
         loss_terms: One value per epoch of the current experience, by term.
         images: Training images seen in this experience.
         training_seconds: Time spent in its epochs.
+        trainable_parameters: Numbers in the network that get a gradient.
     """
 
     def __init__(self) -> None:
@@ -40,17 +41,28 @@ class Recorder(SupervisedPlugin):
         self.loss_terms: dict[str, list[float]] = {}
         self.images = 0
         self.training_seconds = 0.0
+        self.trainable_parameters = 0
         self._epoch_started = 0.0
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Begin a new page."""
         self.loss_terms, self.images, self.training_seconds = {}, 0, 0.0
+        self.trainable_parameters = 0
 
     def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
         """Begin new means."""
         for terms in all_terms(strategy):
             terms.reset()
         self._epoch_started = time.perf_counter()
+
+    def after_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Count what learns, once per experience."""
+        if not self.trainable_parameters:
+            self.trainable_parameters = sum(
+                parameter.numel()
+                for parameter in strategy.model.parameters()
+                if parameter.grad is not None
+            )
 
     def after_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
         """Note the whole loss."""
@@ -72,6 +84,7 @@ class Recorder(SupervisedPlugin):
             "seconds": self.training_seconds,
             "images_per_second": self.images / seconds,
             "peak_memory_bytes": peak_memory(),
+            "trainable_parameters": self.trainable_parameters,
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -80,6 +93,7 @@ class Recorder(SupervisedPlugin):
             "loss_terms": self.loss_terms,
             "images": self.images,
             "training_seconds": self.training_seconds,
+            "trainable_parameters": self.trainable_parameters,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -87,6 +101,7 @@ class Recorder(SupervisedPlugin):
         self.loss_terms = {name: list(values) for name, values in state["loss_terms"].items()}
         self.images = state["images"]
         self.training_seconds = state["training_seconds"]
+        self.trainable_parameters = state.get("trainable_parameters", 0)
 
 
 def peak_memory() -> int:

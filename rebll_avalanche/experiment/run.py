@@ -76,7 +76,8 @@ def run_experiment(
         model = build_network(config, shape)
         strategy = build_strategy(config, model, benchmark, folder)
         if not (folder / CONFIG).exists():
-            write_config(folder, _resolved(config, benchmark, model.weights, shape))
+            weights = getattr(benchmark.features, "weights", model.weights)
+            write_config(folder, _resolved(config, benchmark, weights, shape))
         return learn(config, folder, strategy, benchmark, watcher=watcher)
 
 

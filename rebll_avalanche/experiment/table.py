@@ -1,4 +1,4 @@
-"""Methods compared over seeds: means, deviations, significance; for people and for papers."""
+"""Methods compared over seeds: means, deviations, significance, cost; for people and for papers."""
 
 from __future__ import annotations
 
@@ -6,32 +6,41 @@ import csv
 import io
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from rebll_avalanche.experiment.config import Config
-from rebll_avalanche.experiment.methods import METHOD_OPTIONS
-from rebll_avalanche.report.groups import Spread
-from rebll_avalanche.report.runs import Run, read_run
+from rebll_avalanche.report.groups import Group, Setting, Spread, settings_of
+from rebll_avalanche.report.runs import read_run
 
 LEVEL = 0.05
+CEILING = "ceiling"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A number of the table: its heading and its metric after the last experience."""
+    """A metric after the last experience, and how the table calls it."""
 
     heading: str
     metric: str
+    lower_is_better: bool = False
 
 
-def columns(threshold: float) -> tuple[Column, ...]:
-    """The paper's columns, with F1 at a threshold."""
+def columns(thresholds: Sequence[float]) -> tuple[Column, ...]:
+    """The paper's columns with F1 and false positives at the first threshold, then at the others."""
+    first, *others = thresholds
     return (
         Column("Last mAP", "mAP"),
-        Column("CF1", f"CF1@{threshold:g}"),
-        Column("OF1", f"OF1@{threshold:g}"),
+        *_decisions(first, ""),
         Column("Avg mAP", "AvgmAP"),
+        *(column for other in others for column in _decisions(other, f"@{other:g}")),
+    )
+
+
+def _decisions(threshold: float, suffix: str) -> tuple[Column, ...]:
+    return (
+        Column(f"CF1{suffix}", f"CF1@{threshold:g}"),
+        Column(f"OF1{suffix}", f"OF1@{threshold:g}"),
+        Column(f"FPR{suffix}", f"FPR@{threshold:g}", lower_is_better=True),
     )
 
 
@@ -41,7 +50,7 @@ class Cell:
 
     Attributes:
         spread: Mean and standard deviation; ``None`` if it was never measured.
-        best: Whether it is the best of its column and scenario, ceilings apart.
+        best: Whether it is the best of its column and setting, ceilings apart.
         p_value: Of the paired test against the best; NaN where there is nothing to test.
     """
 
@@ -66,69 +75,86 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A method in a scenario."""
+    """A method in a setting: data, scenario, backbone.
 
-    scenario: str
-    method: str
-    seeds: tuple[int, ...]
-    cells: tuple[Cell, ...]
-
-
-def plan(
-    recipe: Config, methods: Sequence[str], scenarios: Sequence[str], seeds: Sequence[int]
-) -> list[Config]:
-    """One configuration per method, scenario and seed.
-
-    The recipe's parameters belong to its own method; the others have their defaults, apart from the
-    size of the memory, which all that have one share.
+    Attributes:
+        setting: As a title.
+        method: As a label, with what tells it from its variants.
+        ceiling: Trained on everything at once: it does not compete.
+        seeds: That have been run.
+        cells: By metric.
+        of_joint: Last mAP as a share of Joint's; ``None`` without Joint.
+        seconds: Of a run, training and evaluation.
+        peak_bytes: Most memory in use at once.
+        parameters: Numbers that learn, at the end.
     """
-    configs = []
-    for scenario in scenarios:
-        benchmark = replace(recipe.benchmark, scenario=scenario)
-        for name in methods:
-            options = dict(recipe.method_options) if name == recipe.method_name else {}
-            if "mem_size" in recipe.method and "mem_size" in METHOD_OPTIONS[name]:
-                options["mem_size"] = recipe.method["mem_size"]
-            method = {"name": name, **options}
-            configs += [
-                replace(recipe, benchmark=benchmark, method=method, seed=seed) for seed in seeds
-            ]
-    return configs
+
+    setting: str
+    method: str
+    ceiling: bool
+    seeds: tuple[int, ...]
+    cells: dict[str, Cell]
+    of_joint: float | None
+    seconds: float | None
+    peak_bytes: float | None
+    parameters: float | None
 
 
-def compare(folders: Sequence[Path], threshold: float) -> list[Row]:
-    """The rows of a table from finished run folders, scenarios and methods in their order."""
-    groups: dict[tuple[str, str], list[Run]] = {}
-    for folder in folders:
-        run = read_run(folder)
-        scenario = str(run.config["benchmark"]["scenario"])
-        groups.setdefault((scenario, run.label), []).append(run)
+def compare(folders: Sequence[Path], thresholds: Sequence[float]) -> list[Row]:
+    """The rows of a table from finished run folders: ceilings first, then by Last mAP."""
     rows = []
-    for (scenario, label), runs in groups.items():
-        rivals = [
-            others
-            for (where, _), others in groups.items()
-            if where == scenario and not others[0].joint
-        ]
-        cells = tuple(_cell(runs, rivals, column.metric) for column in columns(threshold))
-        rows.append(Row(scenario, label, tuple(run.seed for run in runs), cells))
+    for setting in settings_of([read_run(folder) for folder in folders]):
+        cells = {
+            column.metric: _cells(setting, column.metric, column.lower_is_better)
+            for column in columns(thresholds)
+        }
+        ceiling = next((g.last("mAP") for g in setting.groups if g.ceiling), None)
+        for place, group in enumerate(setting.groups):
+            last = group.last("mAP")
+            rows.append(
+                Row(
+                    setting.title,
+                    group.label,
+                    group.ceiling,
+                    tuple(run.seed for run in group.runs),
+                    {metric: found[place] for metric, found in cells.items()},
+                    last.mean / ceiling.mean if last and ceiling else None,
+                    _mean(group.total(lambda step: step.seconds, sum)),
+                    _mean(group.total(lambda step: step.peak_memory_bytes, max)),
+                    _mean(group.total(lambda step: step.trainable_parameters, max)),
+                )
+            )
     return rows
 
 
-def _values(runs: Sequence[Run], metric: str) -> dict[int, float]:
-    return {run.seed: run.last.metrics[metric] for run in runs if metric in run.last.metrics}
+def _mean(spread: Spread | None) -> float | None:
+    return spread.mean if spread else None
 
 
-def _cell(runs: Sequence[Run], rivals: Sequence[Sequence[Run]], metric: str) -> Cell:
-    mine = _values(runs, metric)
-    spread = Spread.of(mine.values())
-    measured = [values for rival in rivals if (values := _values(rival, metric))]
-    if spread is None or runs[0].joint or not measured:
-        return Cell(spread)
-    best = max(measured, key=lambda values: sum(values.values()) / len(values))
-    if best == mine:
-        return Cell(spread, best=True)
-    return Cell(spread, p_value=paired_p_value(mine, best))
+def _values(group: Group, metric: str) -> dict[int, float]:
+    return {run.seed: run.last.metrics[metric] for run in group.runs if metric in run.last.metrics}
+
+
+def _cells(setting: Setting, metric: str, lower_is_better: bool) -> list[Cell]:
+    """One column of a setting, a cell per group."""
+    measured = [values for group in setting.competitors if (values := _values(group, metric))]
+
+    def quality(values: dict[int, float]) -> float:
+        mean = sum(values.values()) / len(values)
+        return -mean if lower_is_better else mean
+
+    best = max(measured, key=quality, default={})
+    cells = []
+    for group in setting.groups:
+        mine = _values(group, metric)
+        spread = Spread.of(mine.values())
+        if spread is None or group.ceiling or len(measured) < 2:
+            cells.append(Cell(spread))
+        elif mine == best:
+            cells.append(Cell(spread, best=True))
+        else:
+            cells.append(Cell(spread, p_value=paired_p_value(mine, best)))
+    return cells
 
 
 def paired_p_value(first: dict[int, float], second: dict[int, float]) -> float:
@@ -148,22 +174,40 @@ def paired_p_value(first: dict[int, float], second: dict[int, float]) -> float:
     return float(ttest_1samp(differences, 0).pvalue)
 
 
-def _lines(rows: Sequence[Row], threshold: float, text: Callable[[Cell], str]) -> list[list[str]]:
-    heading = ["Scenario", "Method", *(column.heading for column in columns(threshold))]
-    return [heading, *([row.scenario, row.method, *map(text, row.cells)] for row in rows)]
+def _lines(
+    rows: Sequence[Row], thresholds: Sequence[float], text: Callable[[Cell], str]
+) -> list[list[str]]:
+    metrics = columns(thresholds)
+    costs = ["Of Joint", "Minutes", "Peak GB", "Parameters, M"]
+    lines = [["Setting", "Method", *(column.heading for column in metrics), *costs]]
+    for row in rows:
+        numbers = [
+            "-" if row.of_joint is None or row.ceiling else f"{row.of_joint:.3f}",
+            "-" if row.seconds is None else f"{row.seconds / 60:.1f}",
+            "-" if row.peak_bytes is None else f"{row.peak_bytes / 1e9:.1f}",
+            "-" if row.parameters is None else f"{row.parameters / 1e6:.2f}",
+        ]
+        method = f"{row.method} ({CEILING})" if row.ceiling else row.method
+        cells = [text(row.cells[column.metric]) for column in metrics]
+        lines.append([row.setting, method, *cells, *numbers])
+    return lines
 
 
-def _note(rows: Sequence[Row]) -> str:
+def _note(rows: Sequence[Row], threshold: float) -> str:
     seeds = max((len(row.seeds) for row in rows), default=0)
-    note = f"Percent; {seeds} seed{'s' * (seeds != 1)}"
+    fewest = min((len(row.seeds) for row in rows), default=0)
+    count = f"{fewest} to {seeds}" if fewest != seeds else str(seeds)
+    note = f"Percent; F1 and FPR at {threshold:g}; {count} seed{'s' * (seeds != 1)}"
     if seeds < 2:
         return note + ", so without deviation or significance."
     return note + f"; mean ± standard deviation; * worse than the best, paired t-test, p < {LEVEL}."
 
 
-def as_text(rows: Sequence[Row], threshold: float) -> str:
-    """A table for a terminal; the best of each column in brackets."""
-    lines = _lines(rows, threshold, lambda cell: f"[{cell.text()}]" if cell.best else cell.text())
+def as_text(rows: Sequence[Row], thresholds: Sequence[float]) -> str:
+    """A table for a terminal, first threshold only; the best of each column in brackets."""
+    lines = _lines(
+        rows, thresholds[:1], lambda cell: f"[{cell.text()}]" if cell.best else cell.text()
+    )
     widths = [max(map(len, entries)) for entries in zip(*lines, strict=True)]
     text = [
         "  ".join(
@@ -172,19 +216,21 @@ def as_text(rows: Sequence[Row], threshold: float) -> str:
         ).rstrip()
         for line in lines
     ]
-    return "\n".join([text[0], "-" * len(text[0]), *text[1:], _note(rows)])
+    return "\n".join([text[0], "-" * len(text[0]), *text[1:], _note(rows, thresholds[0])])
 
 
-def as_markdown(rows: Sequence[Row], threshold: float) -> str:
-    """A Markdown table; the best of each column in bold."""
-    lines = _lines(rows, threshold, lambda cell: f"**{cell.text()}**" if cell.best else cell.text())
-    rule = ["---", "---", *["---:"] * len(columns(threshold))]
+def as_markdown(rows: Sequence[Row], thresholds: Sequence[float]) -> str:
+    """A Markdown table with every threshold; the best of each column in bold."""
+    lines = _lines(
+        rows, thresholds, lambda cell: f"**{cell.text()}**" if cell.best else cell.text()
+    )
+    rule = ["---", "---", *["---:"] * (len(lines[0]) - 2)]
     body = [f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:])]
-    return "\n".join([*body, "", _note(rows)]) + "\n"
+    return "\n".join([*body, "", _note(rows, thresholds[0])]) + "\n"
 
 
-def as_latex(rows: Sequence[Row], threshold: float) -> str:
-    r"""A LaTeX table for ``booktabs``; the best of each column in bold."""
+def as_latex(rows: Sequence[Row], thresholds: Sequence[float]) -> str:
+    r"""A LaTeX table for ``booktabs``, first threshold only; the best of each column in bold."""
 
     def text(cell: Cell) -> str:
         value = cell.text(plus_minus=r"$\pm$", mark="$^{*}$")
@@ -192,15 +238,15 @@ def as_latex(rows: Sequence[Row], threshold: float) -> str:
 
     lines = [
         [_escaped(entry) if index < 2 else entry for index, entry in enumerate(line)]
-        for line in _lines(rows, threshold, text)
+        for line in _lines(rows, thresholds[:1], text)
     ]
     body: list[str] = []
     for number, line in enumerate(lines):
         if number == 1 or (number > 1 and line[0] != lines[number - 1][0]):
             body.append(r"\midrule")
         body.append(" & ".join(line) + r" \\")
-    alignment = "ll" + "r" * len(columns(threshold))
-    note = "% " + _note(rows)
+    alignment = "ll" + "r" * (len(lines[0]) - 2)
+    note = "% " + _note(rows, thresholds[0])
     begin, end = rf"\begin{{tabular}}{{{alignment}}}", r"\end{tabular}"
     return "\n".join([note, begin, r"\toprule", *body, r"\bottomrule", end]) + "\n"
 
@@ -211,18 +257,21 @@ def _escaped(text: str) -> str:
     return text
 
 
-def as_csv(rows: Sequence[Row], threshold: float) -> str:
-    """Fractions for programs: mean, deviation and p-value of every column."""
+def as_csv(rows: Sequence[Row], thresholds: Sequence[float]) -> str:
+    """Fractions for programs: mean, deviation and p-value of every column, and the costs."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     kinds = ("mean", "std", "p_value")
-    names = [f"{column.metric} {kind}" for column in columns(threshold) for kind in kinds]
-    writer.writerow(["scenario", "method", "seeds", *names])
+    names = [f"{column.metric} {kind}" for column in columns(thresholds) for kind in kinds]
+    costs = ("of_joint", "seconds", "peak_bytes", "parameters")
+    writer.writerow(["setting", "method", "ceiling", "seeds", *names, *costs])
     for row in rows:
-        numbers: list[float | str] = []
-        for cell in row.cells:
+        numbers: list[float | None] = []
+        for cell in row.cells.values():
             spread = cell.spread
-            found = (spread.mean, spread.std, cell.p_value) if spread is not None else ("",) * 3
-            numbers += ["" if value != value else value for value in found]
-        writer.writerow([row.scenario, row.method, " ".join(map(str, row.seeds)), *numbers])
+            numbers += [spread.mean, spread.std, cell.p_value] if spread else [None] * 3
+        numbers += [getattr(row, cost) for cost in costs]
+        known = ["" if value is None or math.isnan(value) else value for value in numbers]
+        seeds = " ".join(map(str, row.seeds))
+        writer.writerow([row.setting, row.method, int(row.ceiling), seeds, *known])
     return text.getvalue()

