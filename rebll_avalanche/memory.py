@@ -28,7 +28,8 @@ class Memory:
     """A bounded set of images from the stream, as references ``(experience, index)``.
 
     Images are read from the experience's own data set whenever they are needed: with its training
-    transforms for replay, its evaluation transforms for relabelling. Nothing is copied or pickled.
+    transforms for replay, its evaluation transforms for relabelling. An experience that has
+    ``keep_decoded`` is told which of its images will be read again and again.
 
     Args:
         mem_size: How many images at most.
@@ -46,6 +47,7 @@ class Memory:
         self.provenance = torch.empty(0, 0, dtype=torch.uint8)
         self._views: dict[int, tuple[Any, Any]] = {}  # for training, for evaluation
         self._truth: dict[int, Tensor] = {}
+        self._keep: dict[int, Callable[[Tensor], None]] = {}
 
     def __len__(self) -> int:
         """Number of images in memory."""
@@ -55,6 +57,7 @@ class Memory:
         """Find the data sets of remembered images again, after a restart, through their stream."""
         for number in set(self.experience.tolist()) - set(self._views):
             self._remember(experience.origin_stream[number])
+        self._keep_decoded()
 
     def _remember(self, experience: Any) -> None:
         number = int(experience.current_experience)
@@ -62,6 +65,13 @@ class Memory:
         truth = getattr(experience, "full_targets", None)
         if truth is not None:
             self._truth[number] = truth
+        keep = getattr(experience, "keep_decoded", None)
+        if keep is not None:
+            self._keep[number] = keep
+
+    def _keep_decoded(self) -> None:
+        for number, keep in self._keep.items():
+            keep(self.index[self.experience == number])
 
     def update(self, experience: Any) -> Tensor:
         """Let the policy choose among what is kept and the images of ``experience``.
@@ -81,7 +91,9 @@ class Memory:
         self.index = torch.cat([self.index, torch.arange(len(arriving))])[chosen]
         self.labels = torch.cat([self.labels, arriving])[chosen]
         self.provenance = torch.cat([self.provenance, given])[chosen]
+        self._keep_decoded()  # before those that have no image left are forgotten
         remaining = set(self.experience.tolist())
+        self._keep = {k: v for k, v in self._keep.items() if k in remaining}
         self._views = {k: v for k, v in self._views.items() if k in remaining}
         self._truth = {k: v for k, v in self._truth.items() if k in remaining}
         return chosen
@@ -182,6 +194,7 @@ class Memory:
         self.policy.load_state_dict(state["policy"])
         self._views.clear()
         self._truth.clear()
+        self._keep.clear()
 
     def rows_of(self, experience: int) -> tuple[Tensor, Tensor]:
         """Rows sampled from an experience, and all others."""

@@ -48,6 +48,13 @@ class Resize:
         return resize(picture, self.image_size)
 
 
+def first_size(transforms: Sequence[Transform | None]) -> int | None:
+    """The side of the square that all of some transforms begin with making; None if they do not."""
+    firsts = [next(iter(getattr(transform, "transforms", ())), None) for transform in transforms]
+    sides = {first.image_size if isinstance(first, Resize) else None for first in firsts}
+    return sides.pop() if len(sides) == 1 else None
+
+
 class Cutout:
     """Covers one rectangle of a picture with one random colour, every time.
 
