@@ -18,6 +18,14 @@ def _shared(name: str) -> Path:
     return path
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_the_tests(tmp_path_factory):
+    """Keeps what tests remember about files away from the person who runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache-home")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def voc_root() -> Path:
     """A folder that holds ``VOCdevkit/VOC2007`` with real images."""

@@ -1,20 +1,21 @@
 """Decoded, resized pictures kept on disk, so that an epoch reads memory instead of JPEG.
 
-One folder per set of files and size holds ``images.npy`` (``uint8 [files, side, side, 3]``, mapped into
-memory and shared by all workers and runs), a checksum per picture and the list of broken files. It is
-built under another name and renamed at the end: whoever sees the folder sees it complete, and of two
-processes that build it at once the second throws its copy away.
+One folder holds ``images.npy`` (``uint8 [files, side, side, 3]``, mapped into memory and shared by all
+workers and runs) and a checksum per picture. It is named after the size and the content of the files,
+so copies of a data set share it and a changed picture gives another. It is built under another name
+and renamed at the end: whoever sees the folder sees it complete, and of two processes that build it at
+once the second throws its copy away.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import tempfile
 import warnings
 import zlib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,12 @@ import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
+from rebll_avalanche.benchmarks.contents import Content
 from rebll_avalanche.benchmarks.images import ImageFiles, decode
 from rebll_avalanche.benchmarks.transforms import resize
 
 # Part of every key: raise it when pictures would come out differently.
-VERSION = 1
+VERSION = 2
 # Pictures whose checksum is compared on open, spread over the whole file.
 SPOT_CHECKS = 64
 
@@ -54,18 +56,12 @@ class ImageCache:
         for index in np.unique(np.linspace(0, shape[0] - 1, SPOT_CHECKS).astype(int)):
             if zlib.crc32(self.array[index]) != checksums[index]:
                 raise ValueError(f"picture {index} is not what was written")
-        texts = json.loads((folder / "problems.json").read_text())
-        self._problems = {int(index): text for index, text in texts.items()}
 
     def __len__(self) -> int:
         return len(self.array)
 
     def __getitem__(self, index: int) -> Image.Image:
         return Image.fromarray(self.array[index])
-
-    def problems(self) -> dict[int, str]:
-        """Why which files could not be decoded."""
-        return self._problems
 
     def _map(self) -> np.ndarray:
         array: np.ndarray = np.load(self.folder / "images.npy", mmap_mode="r")
@@ -80,15 +76,18 @@ class ImageCache:
         self.array = self._map()
 
 
-def cached_images(files: ImageFiles, image_size: int, folder: str | Path) -> ImageCache:
+def cached_images(
+    files: ImageFiles, found: Sequence[Content], image_size: int, folder: str | Path
+) -> ImageCache:
     """The pictures of some files as squares, decoded now unless that has been done before.
 
     Args:
         files: Which pictures.
+        found: What ``files.contents()`` says of them; pictures with a problem stay black.
         image_size: Side of the squares.
         folder: Where caches live; one folder serves any number of data sets and sizes.
     """
-    place = Path(folder).expanduser() / f"{image_size}px-{_key(files, image_size)}"
+    place = Path(folder).expanduser() / f"{image_size}px-{_key(found, image_size)}"
     shape = (len(files), image_size, image_size, 3)
     if place.exists():
         try:
@@ -99,37 +98,33 @@ def cached_images(files: ImageFiles, image_size: int, folder: str | Path) -> Ima
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f"{place.name}-", suffix=".part", dir=place.parent))
     try:
-        _build(files, image_size, shape, draft)
+        _build(files, found, image_size, shape, draft)
         _publish(draft, place)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return ImageCache(place, shape)
 
 
-def _key(files: ImageFiles, image_size: int) -> str:
-    """Names, sizes and times of writing of all files: another content gives another key."""
-    digest = hashlib.sha256(f"{VERSION} {image_size} {len(files)}".encode())
-    for index in range(len(files)):
-        path = files.path(index)
-        try:
-            status = path.stat()
-            entry = f"\n{path.name} {status.st_size} {status.st_mtime_ns}"
-        except OSError:
-            entry = f"\n{path.name} missing"
-        digest.update(entry.encode())
+def _key(found: Sequence[Content], image_size: int) -> str:
+    digest = hashlib.sha256(f"{VERSION} {image_size}".encode())
+    for content in found:
+        digest.update(f"\n{content.digest}".encode())
     return digest.hexdigest()[:20]
 
 
-def _build(files: ImageFiles, image_size: int, shape: tuple[int, ...], draft: Path) -> None:
+def _build(
+    files: ImageFiles,
+    found: Sequence[Content],
+    image_size: int,
+    shape: tuple[int, ...],
+    draft: Path,
+) -> None:
     images = np.lib.format.open_memmap(draft / "images.npy", "w+", np.uint8, shape)
     checksums = np.zeros(len(files), dtype=np.uint32)
-    problems: dict[int, str] = {}
 
     def fill(index: int) -> None:
-        try:
+        if not found[index].problem:
             images[index] = np.asarray(resize(decode(files.path(index)), image_size))
-        except ValueError as error:
-            problems[index] = str(error.__cause__)
         checksums[index] = zlib.crc32(images[index])
 
     # Pillow decodes outside of the interpreter's lock, so threads use all cores.
@@ -139,8 +134,6 @@ def _build(files: ImageFiles, image_size: int, shape: tuple[int, ...], draft: Pa
             pass
     images.flush()
     np.save(draft / "checksums.npy", checksums)
-    texts = {str(index): problems[index] for index in sorted(problems)}
-    (draft / "problems.json").write_text(json.dumps(texts))
 
 
 def _publish(draft: Path, place: Path) -> None:

@@ -44,6 +44,10 @@ def usable_source(
 ) -> Source:
     """The source itself or its cache, once it is sure that no epoch will stumble over a file.
 
+    Every file is decoded once to know that, at the first start with it; see
+    :mod:`rebll_avalanche.benchmarks.contents`. A file that breaks later, while a run is on, is an error
+    that names it.
+
     Args:
         name: Of the split, for messages.
         source: Where inputs come from.
@@ -55,18 +59,15 @@ def usable_source(
     """
     if not isinstance(source, ImageFiles):
         return source
-    problems = source.problems()
+    if image_cache is not None and image_size is None:
+        raise ValueError("image_cache= keeps pictures of one size; pass image_size=... as well")
+    found = source.contents()
+    problems = {index: content.problem for index, content in enumerate(found) if content.problem}
     _report(name, source, problems, on_error)
     labels[list(problems)] = 0
-    if image_cache is None:
+    if image_cache is None or image_size is None:
         return source
-    if image_size is None:
-        raise ValueError("image_cache= keeps pictures of one size; pass image_size=... as well")
-    cache = cached_images(source, image_size, image_cache)
-    found = {index: text for index, text in cache.problems().items() if index not in problems}
-    _report(name, source, found, on_error)
-    labels[list(found)] = 0
-    return cache
+    return cached_images(source, found, image_size, image_cache)
 
 
 def _report(name: str, files: ImageFiles, problems: dict[int, str], on_error: str) -> None:

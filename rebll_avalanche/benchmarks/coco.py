@@ -12,7 +12,6 @@ import numpy as np
 
 from rebll_avalanche.benchmarks.checks import one_of
 from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
-from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.label_cache import LabelTable, cached_table
 from rebll_avalanche.benchmarks.transforms import (
     Transform,
@@ -84,12 +83,10 @@ def read_coco(root: str | Path, split: str, *, crowd: str = "drop") -> LabelTabl
                 f"no COCO {split} images: {path} is missing; point root= to the folder that holds "
                 f"annotations and {split}"
             )
-    return cached_table(
-        [annotations, images], f"coco {crowd}", lambda: _read(annotations, images, crowd)
-    )
+    return cached_table([annotations], f"coco {crowd}", images, lambda: _read(annotations, crowd))
 
 
-def _read(annotations: Path, images: Path, crowd: str) -> LabelTable:
+def _read(annotations: Path, crowd: str) -> tuple[list[str], np.ndarray, list[str]]:
     from pycocotools.coco import COCO
 
     try:
@@ -109,5 +106,5 @@ def _read(annotations: Path, images: Path, crowd: str) -> LabelTable:
         chosen = [entry for entry in coco.anns.values() if entry.get("iscrowd", 0) == crowds]
         where = [rows[entry["image_id"]] for entry in chosen]
         labels[where, [columns[entry["category_id"]] for entry in chosen]] = value
-    files = ImageFiles([images / coco.imgs[image]["file_name"] for image in samples])
-    return LabelTable(files, labels, [category["name"] for category in categories])
+    names = [coco.imgs[image]["file_name"] for image in samples]
+    return names, labels, [category["name"] for category in categories]

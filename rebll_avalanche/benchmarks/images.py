@@ -13,14 +13,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-# How each format begins and ends; a file that has both was written completely.
-COMPLETE_FILES = (
-    (b"\xff\xd8\xff", b"\xff\xd9"),  # JPEG
-    (b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"),  # PNG
-)
+from rebll_avalanche.benchmarks.contents import Content, contents
+
+DECODE_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
 class Source(Protocol):
@@ -37,22 +35,14 @@ class ImageFiles:
     """Pictures read from files, one decode per access.
 
     Args:
-        paths: One file per sample, or the ``encoded`` paths of another such object.
-        problems: What is known to be wrong with files, by index, if somebody has looked already.
+        paths: One file per sample.
     """
 
     pictures = True
 
-    def __init__(
-        self,
-        paths: Sequence[str | os.PathLike[str]] | np.ndarray,
-        problems: dict[int, str] | None = None,
-    ) -> None:
+    def __init__(self, paths: Sequence[str | os.PathLike[str]]) -> None:
         # One array of bytes instead of many strings: workers share it without copying.
-        if not isinstance(paths, np.ndarray):
-            paths = np.array([os.fsencode(path) for path in paths], dtype=np.bytes_)
-        self.encoded = paths
-        self._problems = problems
+        self.encoded = np.array([os.fsencode(path) for path in paths], dtype=np.bytes_)
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -64,12 +54,10 @@ class ImageFiles:
         """The file of one sample."""
         return Path(os.fsdecode(self.encoded[index]))
 
-    def problems(self) -> dict[int, str]:
-        """What is wrong with which files, found out from both ends of each, without decoding."""
-        if self._problems is None:
-            found = ((index, file_problem(self.path(index))) for index in range(len(self)))
-            self._problems = {index: problem for index, problem in found if problem}
-        return self._problems
+    def contents(self) -> list[Content]:
+        """A hash of each file, and whether it decodes: found out once and remembered by content."""
+        paths = [os.fsdecode(path) for path in self.encoded]
+        return contents(paths, picture_problem, doing="checking pictures")
 
 
 class ImageArray:
@@ -158,32 +146,31 @@ def decode(path: str | Path) -> Image.Image:
         ValueError: When it is not one, with its path.
     """
     try:
-        with Image.open(path) as image:
-            return image.convert("RGB")
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(
-            f"cannot decode {path}: {error}; repair it, or leave such files out with "
-            "on_error='skip' and image_cache=..., which decodes each file once before training"
-        ) from error
+        return _open_rgb(path)
+    except DECODE_ERRORS as error:
+        raise ValueError(f"cannot decode {path}: {error}") from error
 
 
-def file_problem(path: Path) -> str | None:
-    """What is wrong with a picture file, or None; looks at both ends and decodes only in doubt."""
+def picture_problem(path: str) -> str:
+    """Why a picture file does not decode; empty if it does.
+
+    Only decoding tells: a download that broke off, a gap filled with zeros and a flipped bit in a table
+    all leave files that look whole from outside. At an eighth of its size, a JPEG answers in half of
+    the time or less, because what can fail is in the coded data and not in the pixels.
+    """
     try:
-        with open(path, "rb") as file:
-            head = file.read(16)
-            file.seek(-min(os.fstat(file.fileno()).st_size, 64), os.SEEK_END)
-            tail = file.read()
-    except FileNotFoundError:
-        return "missing"
-    except OSError as error:
+        if not os.path.getsize(path):
+            return "empty"
+        _open_rgb(path, draft=True)
+    except UnidentifiedImageError:  # its own text names the path, but copies share this one
+        return "not a picture"
+    except DECODE_ERRORS as error:
         return str(error)
-    if not head:
-        return "empty"
-    if any(head.startswith(start) and end in tail for start, end in COMPLETE_FILES):
-        return None
-    try:
-        decode(path)
-    except ValueError as error:
-        return str(error.__cause__)
-    return None
+    return ""
+
+
+def _open_rgb(path: str | Path, draft: bool = False) -> Image.Image:
+    with Image.open(path) as image:
+        if draft:
+            image.draft("RGB", (1, 1))
+        return image.convert("RGB")

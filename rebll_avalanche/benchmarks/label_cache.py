@@ -1,4 +1,4 @@
-"""Label matrices kept beside a fingerprint of the annotations that they were read from."""
+"""Label matrices kept under a fingerprint of the annotations that they were read from."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import hashlib
 import os
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from rebll_avalanche.benchmarks.contents import cache_folder, contents
 from rebll_avalanche.benchmarks.images import ImageFiles
 
 
@@ -20,38 +22,47 @@ class LabelTable:
     """What the annotations of one split say.
 
     Attributes:
-        files: One picture file per sample.
+        images: The folder of the pictures.
+        names: One file in it per sample.
         labels: ``float32 [samples, classes]``.
         class_names: One per column.
     """
 
-    files: ImageFiles
+    images: Path
+    names: list[str]
     labels: np.ndarray
     class_names: list[str]
 
+    @cached_property
+    def files(self) -> ImageFiles:
+        """The pictures."""
+        return ImageFiles([f"{self.images}/{name}" for name in self.names])
+
 
 def cached_table(
-    annotations: Iterable[str | Path], settings: str, read: Callable[[], LabelTable]
+    annotations: Sequence[str | Path],
+    settings: str,
+    images: Path,
+    read: Callable[[], tuple[list[str], np.ndarray, list[str]]],
 ) -> LabelTable:
-    """The label table of some annotation files, read only if they have changed since the last time.
+    """The label table of some annotation files, read only if no such content was read before.
 
     Args:
-        annotations: Every file and folder that the table depends on.
+        annotations: Every file that the table depends on.
         settings: Everything else that it depends on.
-        read: Reads the annotations.
+        images: The folder of the pictures; it may move, the table stays the same.
+        read: Reads the annotations: names of pictures, labels, names of classes.
     """
     digest = hashlib.sha256(settings.encode())
-    for path in annotations:
-        status = os.stat(path)
-        digest.update(f"\n{path} {status.st_size} {status.st_mtime_ns}".encode())
+    for content in contents([str(path) for path in annotations], doing="reading annotations"):
+        digest.update(f"\n{content.digest}".encode())
     place = cache_folder() / "labels" / f"{digest.hexdigest()[:20]}.npz"
     if place.exists():
         try:
-            return _load(place)
+            return LabelTable(images, *_load(place))
         except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile):
             warnings.warn(f"{place} is damaged; annotations are read again", stacklevel=2)
-    table = read()
-    table.files.problems()
+    table = LabelTable(images, *read())
     try:
         _save(place, table)
     except OSError as error:
@@ -59,31 +70,20 @@ def cached_table(
     return table
 
 
-def cache_folder() -> Path:
-    """Where this package keeps what it can make again: ``$XDG_CACHE_HOME`` or ``~/.cache``."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "rebll_avalanche"
-
-
 def _save(place: Path, table: LabelTable) -> None:
-    problems = table.files.problems()
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = place.with_name(f"{place.name}.{os.getpid()}.part")
     with open(draft, "wb") as file:
         np.savez(
             file,
-            files=table.files.encoded,
+            names=np.array([os.fsencode(name) for name in table.names], dtype=np.bytes_),
             labels=table.labels,
             class_names=table.class_names,
-            problem_indices=np.array(list(problems), dtype=np.int64),
-            problem_texts=np.array(list(problems.values()), dtype=np.str_),
         )
     draft.replace(place)
 
 
-def _load(place: Path) -> LabelTable:
+def _load(place: Path) -> tuple[list[str], np.ndarray, list[str]]:
     with open(place, "rb") as file, np.load(file) as stored:
-        texts = stored["problem_texts"].tolist()
-        problems = dict(zip(stored["problem_indices"].tolist(), texts, strict=True))
-        files = ImageFiles(stored["files"], problems)
-        return LabelTable(files, stored["labels"], stored["class_names"].tolist())
+        names = [os.fsdecode(name) for name in stored["names"]]
+        return names, stored["labels"], stored["class_names"].tolist()

@@ -12,7 +12,6 @@ import numpy as np
 
 from rebll_avalanche.benchmarks.checks import one_of
 from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
-from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.label_cache import LabelTable, cached_table
 from rebll_avalanche.benchmarks.transforms import (
     Transform,
@@ -122,16 +121,15 @@ def read_voc(
         )
     annotations = [f"{folder}/{name}.xml" for name in names]
 
-    def read() -> LabelTable:
+    def read() -> tuple[list[str], np.ndarray, list[str]]:
         columns = {name: column for column, name in enumerate(class_names)}
         labels = np.zeros((len(names), len(columns)), dtype=np.float32)
         for row, path in zip(labels, annotations, strict=True):
             _read_annotation(path, row, columns, POLICIES[difficult])
-        files = ImageFiles([f"{images}/{name}.jpg" for name in names])
-        return LabelTable(files, labels, list(class_names))
+        return [f"{name}.jpg" for name in names], labels, list(class_names)
 
-    depends_on: list[str | Path] = [listing, images, *annotations]
-    return cached_table(depends_on, f"voc {difficult} {' '.join(class_names)}", read)
+    settings = f"voc {difficult} {' '.join(class_names)}"
+    return cached_table([str(listing), *annotations], settings, images, read)
 
 
 def _read_annotation(

@@ -11,7 +11,7 @@ from rebll_avalanche.benchmarks import MultiLabelScenes
 
 @pytest.fixture(autouse=True)
 def cache_home(tmp_path, monkeypatch):
-    """Keeps label caches of tests away from those of the person who runs them."""
+    """An empty cache folder for every test."""
     home = tmp_path / "cache-home"
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
     return home

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rebll_avalanche.benchmarks.images import ImageFiles
-from rebll_avalanche.benchmarks.label_cache import LabelTable, cache_folder, cached_table
+from rebll_avalanche.benchmarks import label_cache
+from rebll_avalanche.benchmarks.contents import cache_folder
 
 LABELS = np.array([[1, 0], [np.nan, 1]], dtype=np.float32)
 
@@ -19,17 +19,19 @@ def annotation(tmp_path):
 
 
 @pytest.fixture
-def read(picture_files):
+def read():
     """Counts how often annotations are read."""
-    paths = picture_files(2)
-    paths[1].unlink()
 
     def read_table():
         read_table.times += 1
-        return LabelTable(ImageFiles(paths), LABELS, ["cat", "dog"])
+        return ["first.jpg", "second.jpg"], LABELS, ["cat", "dog"]
 
     read_table.times = 0
     return read_table
+
+
+def cached_table(annotations, settings, read, images="images"):
+    return label_cache.cached_table(annotations, settings, images, read)
 
 
 def test_a_table_is_read_once_and_comes_back_the_same(annotation, read):
@@ -37,13 +39,20 @@ def test_a_table_is_read_once_and_comes_back_the_same(annotation, read):
     assert read.times == 1
     assert np.array_equal(second.labels, LABELS, equal_nan=True)
     assert second.class_names == ["cat", "dog"]
-    assert second.files.problems() == first.files.problems() == {1: "missing"}
-    assert second.files.path(0) == first.files.path(0)
+    assert second.names == first.names == ["first.jpg", "second.jpg"]
+
+
+def test_a_copy_in_another_folder_is_not_read(annotation, read, tmp_path):
+    cached_table([annotation], "s", read, tmp_path / "here")
+    copy = annotation.rename(tmp_path / "moved.txt")
+    table = cached_table([copy], "s", read, tmp_path / "there")
+    assert read.times == 1
+    assert table.files.path(1) == tmp_path / "there" / "second.jpg"
 
 
 def test_other_annotations_or_settings_are_read(annotation, read):
     cached_table([annotation], "s", read)
-    annotation.write_text("second, longer")
+    annotation.write_text("other")
     cached_table([annotation], "s", read)
     cached_table([annotation], "other settings", read)
     assert read.times == 3
@@ -63,6 +72,9 @@ def test_a_damaged_cache_is_read_again(annotation, read, cache_home):
 
 def test_a_folder_that_cannot_be_written_costs_a_warning(annotation, read, cache_home):
     cache_home.write_text("a file where a folder should be")
-    with pytest.warns(UserWarning, match="labels are not cached"):
+    with (
+        pytest.warns(UserWarning, match="labels are not cached"),
+        pytest.warns(UserWarning, match="what files contain is not remembered"),
+    ):
         table = cached_table([annotation], "s", read)
     assert table.class_names == ["cat", "dog"]

@@ -1,0 +1,185 @@
+"""What files contain: a hash of every file's bytes, and whether it is a picture that decodes.
+
+Both are remembered in one SQLite file, so that a second start asks the file system for sizes and times
+instead of reading everything again. A file counts as unchanged while its path, its size and its times of
+writing and of status change are the same. The last of these moves with every write, also when a copying
+tool puts the time of writing back, so only a changed clock could hide other bytes; deleting the SQLite
+file makes the next start read everything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+# Clocks of file systems tick in steps: what changed just now may change again within the same tick.
+SETTLED_NANOSECONDS = 2 * 10**9
+# So many files are read, and then remembered, at a time; a stop in between loses no more.
+CHUNK = 1024
+
+Stamp = tuple[int, int, int]
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS files
+    (path BLOB PRIMARY KEY, size INTEGER, written INTEGER, changed INTEGER, digest TEXT);
+CREATE TABLE IF NOT EXISTS problems (digest TEXT PRIMARY KEY, problem TEXT);
+"""
+KNOWN = """
+SELECT size, written, changed, digest, problem FROM files LEFT JOIN problems USING (digest)
+WHERE path = ?
+"""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What is in one file.
+
+    Attributes:
+        digest: A hash of its bytes, the same wherever the file lies; ``"missing"`` if it cannot be read.
+        problem: Why it is of no use; empty if it is not.
+    """
+
+    digest: str
+    problem: str = ""
+
+
+def cache_folder() -> Path:
+    """Where this package keeps what it can make again: ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "rebll_avalanche"
+
+
+def contents(
+    paths: Sequence[str], check: Callable[[str], str] | None = None, doing: str = "reading files"
+) -> list[Content]:
+    """The content of each file, read only if it is not known from an earlier time.
+
+    Args:
+        paths: Any files; those that are missing are no error.
+        check: Says what is wrong with a file, or nothing. The answer must depend on its bytes alone,
+            for it is remembered by these: a copy in another folder is not checked again.
+        doing: What to call this on a progress bar.
+    """
+    absolute = [os.path.abspath(path) for path in paths]
+    found: dict[str, Content] = {}
+    with closing(_open(cache_folder() / "files.sqlite")) as memory:
+        unknown = []
+        memory.execute("BEGIN")  # or every row takes and gives back the lock on the file
+        for path in dict.fromkeys(absolute):
+            row = memory.execute(KNOWN, (os.fsencode(path),)).fetchone()
+            if row and row[:3] == _stamp(path) and (check is None or row[4] is not None):
+                found[path] = Content(row[3], row[4] or "")
+            else:
+                unknown.append(path)
+        memory.rollback()
+        # Reading, hashing and decoding happen outside of the interpreter's lock.
+        with (
+            ThreadPoolExecutor(os.cpu_count()) as pool,
+            tqdm(total=len(unknown), desc=doing, disable=None, delay=2) as bar,
+        ):
+            for start in range(0, len(unknown), CHUNK):
+                chunk = unknown[start : start + CHUNK]
+                found.update(_read(chunk, check, pool, memory))
+                bar.update(len(chunk))
+    return [found[path] for path in absolute]
+
+
+def _read(
+    paths: list[str],
+    check: Callable[[str], str] | None,
+    pool: ThreadPoolExecutor,
+    memory: sqlite3.Connection,
+) -> dict[str, Content]:
+    """Hash some files, check those whose content is new, remember both."""
+    now = time.time_ns()
+    found: dict[str, Content] = {}
+    settled, unchecked = [], {}
+    for path, (stamp, digest, error) in zip(paths, pool.map(_hash, paths), strict=True):
+        found[path] = Content(digest, error)
+        if stamp is None:
+            continue
+        if now - max(stamp[1:]) > SETTLED_NANOSECONDS:
+            settled.append((os.fsencode(path), *stamp, digest))
+        unchecked[digest] = path
+    new: dict[str, str] = {}
+    if check is not None:
+        problems = {}
+        for digest in list(unchecked):
+            row = memory.execute("SELECT problem FROM problems WHERE digest = ?", (digest,))
+            if (known := row.fetchone()) is not None:
+                problems[digest] = known[0]
+                del unchecked[digest]
+        new = dict(zip(unchecked, pool.map(check, unchecked.values()), strict=True))
+        problems |= new
+        found |= {
+            path: Content(content.digest, problems[content.digest])
+            for path, content in found.items()
+            if content.digest in problems
+        }
+    try:
+        with memory:
+            memory.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?)", new.items())
+            memory.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", settled)
+    except sqlite3.OperationalError as error:
+        warnings.warn(f"what files contain is not remembered: {error}", stacklevel=4)
+    return found
+
+
+def _hash(path: str) -> tuple[Stamp | None, str, str]:
+    """When a file was last changed, a hash of its bytes, and why it could not be read."""
+    stamp = _stamp(path)  # before reading: a change while this reads gives the file another one
+    try:
+        with open(path, "rb") as file:
+            return stamp, hashlib.blake2b(file.read(), digest_size=16).hexdigest(), ""
+    except FileNotFoundError:
+        return None, "missing", "missing"
+    except OSError as error:
+        return None, "missing", str(error)
+
+
+def _stamp(path: str) -> Stamp | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _open(place: Path) -> sqlite3.Connection:
+    """The memory of earlier starts; an empty one where that cannot be had."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return _connect(str(place))
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError as error:
+            warnings.warn(f"{place} is damaged ({error}) and is built again", stacklevel=4)
+            place.unlink()
+            return _connect(str(place))
+    except (OSError, sqlite3.OperationalError) as error:
+        warnings.warn(f"what files contain is not remembered: {place}: {error}", stacklevel=4)
+        return _connect(":memory:")
+
+
+def _connect(place: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(place, timeout=60)
+    try:
+        (verdict,) = connection.execute("PRAGMA quick_check").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(verdict)
+        connection.executescript(TABLES)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
