@@ -157,9 +157,8 @@ def read_recipe(path: Path, profile: str | None = None) -> tuple[dict[str, Any],
         raise ValueError(f"{path} has profiles; choose one: --profile {' or '.join(profiles)}")
     if profile is not None:
         if profile not in profiles:
-            names = closest(profile, list(profiles), len(profiles))
-            there = f"it has {names}" if profiles else "it has none"
-            raise ValueError(f"{path} has no profile {profile!r}; {there}")
+            names = closest(profile, list(profiles), len(profiles)) if profiles else "none"
+            raise ValueError(f"{path} has no profile {profile!r}; it has {names}")
         content = merged(content, profiles[profile])
     given = {key: content.pop(key) for key in STUDY_KEYS if key in content}
     return content, study_of(given)

@@ -41,16 +41,17 @@ def plan(recipe: Config, study: Study) -> list[Planned]:
     scenarios = study.scenarios or (recipe.benchmark.scenario,)
     seeds = study.seeds or (recipe.seed,)
     _check_sweep(study, methods)
+    variants = {method: list(_variants(recipe, study, method)) for method in methods}
     planned: list[Planned] = []
     ceilings: dict[str, str] = {}
     for scenario in scenarios:
         for method in methods:
-            for variant, settings in _variants(recipe, study, method):
-                checked = checked_config(merged(settings, {"benchmark": {"scenario": scenario}}))
+            for suffix, variant in variants[method]:
+                benchmark = replace(variant.benchmark, scenario=scenario)
                 for seed in seeds:
-                    config = replace(checked, seed=seed)
-                    name = f"{config.folder_stem}{variant}_seed{seed}"
-                    shared = f"{method}{variant}{seed}"
+                    config = replace(variant, benchmark=benchmark, seed=seed)
+                    name = f"{config.folder_stem}{suffix}_seed{seed}"
+                    shared = f"{method}{suffix}_seed{seed}"
                     twin = ceilings.setdefault(shared, name) if method in CEILINGS else name
                     planned.append(Planned(name, config, twin if twin != name else None))
     return planned
@@ -66,23 +67,24 @@ def _check_sweep(study: Study, methods: list[str]) -> None:
             )
 
 
-def _variants(recipe: Config, study: Study, method: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The settings of one method: once, or once per value of a sweep."""
-    settings = recipe.to_dict()
+def _variants(recipe: Config, study: Study, method: str) -> Iterator[tuple[str, Config]]:
+    """One method: once, or once per value of a sweep; with what its folders are called."""
     own = dict(recipe.method_options) if method == recipe.method_name else {}
     if "mem_size" in recipe.method and "mem_size" in METHOD_OPTIONS[method]:
         own["mem_size"] = recipe.method["mem_size"]
-    settings["method"] = {"name": method, **own}
-    settings = merged(settings, study.per_method.get(method, {}))
+    config = replace(recipe, method={"name": method, **own})
+    if method in study.per_method:
+        config = checked_config(merged(config.to_dict(), study.per_method[method]))
     swept = {key: values for key, values in study.sweep.items() if key in known_keys(method)}
     if not swept:
-        yield "", settings
+        yield "", config
     for key, values in swept.items():
         for value in values:
             if value is None:
-                yield "", settings
+                yield "", config
             else:
-                yield _suffix(key, value), merged(settings, _nested(key, value))
+                changed = merged(config.to_dict(), _nested(key, value))
+                yield _suffix(key, value), checked_config(changed)
 
 
 def _nested(key: str, value: Any) -> Mapping[str, Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,32 +14,50 @@ import yaml
 from rebll_avalanche.experiment import table
 from rebll_avalanche.experiment.config import Config
 
-THRESHOLD = 0.8
+THRESHOLDS = (0.8, 0.5)
 LAST = {"rebll": [0.80, 0.82, 0.81], "lwf": [0.60, 0.63, 0.61], "er": [0.79, 0.83, 0.80]}
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> list[Path]:
+def write_run(tmp_path: Path) -> Callable[..., Path]:
+    """A function that writes the result files of a run."""
+
+    def write(method: str, seed: int, last: float, **options: Any) -> Path:
+        folder = tmp_path / f"{method}_{seed}_{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        settings = {"method": {"name": method, **options}, "seed": seed}
+        config = Config.from_dict(settings).to_dict()
+        config["method_as_run"] = {"label": method.upper() + "_&", "joint": method == "joint"}
+        (folder / "config.yaml").write_text(yaml.safe_dump(config))
+        metrics = {"mAP": last, "CF1@0.8": 0.5, "OF1@0.8": last, "FPR@0.8": last / 10}
+        line = {
+            "experience": 0,
+            "classes_seen": 20,
+            "metrics": metrics | {"AvgmAP": last, "CF1@0.5": 0.4},
+            "seconds": 90.0,
+            "peak_memory_bytes": 2e9,
+            "trainable_parameters": 3_500_000,
+        }
+        (folder / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def folders(write_run: Callable[..., Path]) -> list[Path]:
     """Result files of three methods and a ceiling, three seeds each."""
-    made = []
-    for method, values in (LAST | {"joint": [0.9, 0.9, 0.9]}).items():
-        for seed, value in enumerate(values):
-            folder = tmp_path / f"{method}_{seed}"
-            folder.mkdir()
-            config = Config.from_dict({"method": {"name": method}, "seed": seed}).to_dict()
-            config["method_as_run"] = {"label": method.upper() + "_&", "joint": method == "joint"}
-            (folder / "config.yaml").write_text(yaml.safe_dump(config))
-            metrics = {"mAP": value, "CF1@0.8": 0.5, "OF1@0.8": value, "AvgmAP": value}
-            line = {"experience": 0, "classes_seen": 20, "metrics": metrics}
-            (folder / "metrics.jsonl").write_text(json.dumps(line) + "\n")
-            made.append(folder)
-    return made
+    return [
+        write_run(method, seed, value)
+        for method, values in (LAST | {"joint": [0.9, 0.9, 0.9]}).items()
+        for seed, value in enumerate(values)
+    ]
 
 
-def test_the_best_is_marked_and_the_worse_are_tested(folders: list[Path]) -> None:
-    rows = {row.method[:-2].lower(): row for row in table.compare(folders, THRESHOLD)}
-    assert list(rows) == ["rebll", "lwf", "er", "joint"]
-    cells = {name: row.cells[0] for name, row in rows.items()}
+def test_rows_are_sorted_the_best_marked_and_the_worse_tested(folders: list[Path]) -> None:
+    rows = {row.method[:-2].lower(): row for row in table.compare(folders, THRESHOLDS)}
+    assert list(rows) == ["joint", "rebll", "er", "lwf"]
+    cells = {name: row.cells["mAP"] for name, row in rows.items()}
     assert cells["rebll"].best
     assert not cells["er"].best
     assert cells["lwf"].worse
@@ -48,8 +68,18 @@ def test_the_best_is_marked_and_the_worse_are_tested(folders: list[Path]) -> Non
     assert spread is not None
     assert spread.mean == pytest.approx(0.6133, abs=1e-4)
     assert spread.std == pytest.approx(0.01528, abs=1e-5)
-    ties = [row.cells[1].best for name, row in rows.items() if name != "joint"]
+    ties = [row.cells["CF1@0.8"].best for name, row in rows.items() if name != "joint"]
     assert ties == [True, True, True]
+    assert [row.cells["FPR@0.8"].best for row in rows.values()] == [False, False, False, True]
+    assert rows["rebll"].of_joint == pytest.approx(0.9)
+    assert (rows["er"].seconds, rows["er"].peak_bytes, rows["er"].parameters) == (90, 2e9, 3.5e6)
+
+
+def test_the_values_of_a_sweep_are_rows(write_run: Callable[..., Path]) -> None:
+    folders = [write_run("rebll", 0, 0.5 + alpha / 10, alpha=alpha) for alpha in (0.5, 1.0)]
+    rows = table.compare(folders, THRESHOLDS)
+    assert [row.method for row in rows] == ["REBLL_&, alpha 1", "REBLL_&, alpha 0.5"]
+    assert rows[0].cells["mAP"].best
 
 
 def test_the_test_is_paired_over_common_seeds() -> None:
@@ -63,36 +93,32 @@ def test_the_test_is_paired_over_common_seeds() -> None:
 
 
 def test_forms(folders: list[Path]) -> None:
-    rows = table.compare(folders, THRESHOLD)
-    text = table.as_text(rows, THRESHOLD).splitlines()
-    assert text[0].split() == ["Scenario", "Method", "Last", "mAP", "CF1", "OF1", "Avg", "mAP"]
-    assert "[81.0 ± 1.0]" in text[2]
-    assert "61.3 ± 1.5*" in text[3]
-    markdown = table.as_markdown(rows, THRESHOLD)
-    assert "| B5-C3 | REBLL_& | **81.0 ± 1.0** |" in markdown
-    latex = table.as_latex(rows, THRESHOLD)
+    rows = table.compare(folders, THRESHOLDS)
+    text = table.as_text(rows, THRESHOLDS).splitlines()
+    headings = "Setting Method Last mAP CF1 OF1 FPR Avg mAP Of Joint Minutes Peak GB Parameters, M"
+    assert text[0].split() == headings.split()
+    assert "JOINT_& (ceiling)" in text[2]
+    assert "[81.0 ± 1.0]" in text[3]
+    assert text[3].split()[-4:] == ["0.900", "1.5", "2.0", "3.50"]
+    assert "61.3 ± 1.5*" in text[5]
+    markdown = table.as_markdown(rows, THRESHOLDS)
+    assert "| Drawn scenes B5-C3 | REBLL_& | **81.0 ± 1.0** |" in markdown
+    assert "| CF1@0.5 | OF1@0.5 | FPR@0.5 |" in markdown  # the second threshold beside
+    latex = table.as_latex(rows, THRESHOLDS)
     assert r"REBLL\_\& & \textbf{81.0 $\pm$ 1.0}" in latex
     assert latex.count(r"\midrule") == 1
     assert latex.count(r" \\") == 5
-    header, *lines = table.as_csv(rows, THRESHOLD).splitlines()
-    assert header.startswith("scenario,method,seeds,mAP mean,mAP std,mAP p_value")
+    header, *lines = table.as_csv(rows, THRESHOLDS).splitlines()
+    assert header.startswith("setting,method,ceiling,seeds,mAP mean,mAP std,mAP p_value")
+    assert header.endswith("of_joint,seconds,peak_bytes,parameters")
     assert len(lines) == 4
     assert all(line.count(",") == header.count(",") for line in lines)
 
 
 def test_a_single_seed_has_no_deviation(folders: list[Path]) -> None:
-    rows = table.compare(folders[::3], THRESHOLD)
-    text = table.as_text(rows, THRESHOLD)
+    rows = table.compare(folders[::3], THRESHOLDS)
+    text = table.as_text(rows, THRESHOLDS)
     assert "±" not in text
     assert "1 seed, so without deviation" in text
-
-
-def test_plan_gives_parameters_to_their_own_method() -> None:
-    recipe = Config.from_dict({"method": {"name": "rebll", "alpha": 2.0, "mem_size": 8}})
-    configs = table.plan(recipe, ["rebll", "er", "lwf"], ["B5-C3", "B4-C2"], [0, 1])
-    assert len(configs) == 12
-    assert len({config.folder_name for config in configs}) == 12
-    methods = {config.method_name: dict(config.method) for config in configs}
-    assert methods["rebll"] == {"name": "rebll", "alpha": 2.0, "mem_size": 8}
-    assert methods["er"] == {"name": "er", "mem_size": 8}
-    assert methods["lwf"] == {"name": "lwf"}
+    some = table.as_text(table.compare(folders[:4], THRESHOLDS), THRESHOLDS)
+    assert "1 to 3 seeds" in some
