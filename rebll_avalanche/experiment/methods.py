@@ -33,6 +33,7 @@ _REBLL: Options = {
     "relabel_threshold": float,
     "replay_loss": Literal["er", "bce"],
     "relabel": bool,
+    "teacher": Literal["previous", "closed_form"],
 }
 _CSC: Options = {
     "classification_weight": float,
@@ -54,6 +55,8 @@ METHOD_OPTIONS: dict[str, Options] = {
     "rebll-prs": _REBLL,
     "rebll-ocdm": _REBLL,
     "rebll-gcn": _REBLL,
+    "rebll-closed-form": _REBLL,
+    "akd-closed-form": _AKD,
     "fine-tuning": {},
     "joint": {},
     "cumulative": {},

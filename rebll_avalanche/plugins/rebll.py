@@ -8,10 +8,14 @@ from avalanche.training.plugins import SupervisedPlugin
 
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.plugins.akd import AKDPlugin
+from rebll_avalanche.plugins.closed_form_teacher import ClosedFormTeacher
+from rebll_avalanche.plugins.options import check_choice
 from rebll_avalanche.plugins.relabel import OnlineRelabelPlugin
 from rebll_avalanche.plugins.teacher import Teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.sampling import SamplingPolicy
+
+TEACHERS = ("previous", "closed_form")
 
 
 class RebLLPlugin(SupervisedPlugin):
@@ -21,7 +25,9 @@ class RebLLPlugin(SupervisedPlugin):
 
     Defaults are the paper's. ``mem_size=0`` is "RebLL (AKD)". The parameters are those of
     :class:`AKDPlugin` and :class:`OnlineRelabelPlugin`; ``exponent``, ``reduction`` and
-    ``detach_weight`` hold for both.
+    ``detach_weight`` hold for both. ``teacher`` is who both ask: the ``"previous"`` model, as in the
+    paper, or a :class:`~rebll_avalanche.plugins.closed_form_teacher.ClosedFormTeacher`
+    (``"closed_form"``).
     """
 
     def __init__(
@@ -41,8 +47,10 @@ class RebLLPlugin(SupervisedPlugin):
         policy: str | SamplingPolicy = "reservoir",
         reduction: str = "mean",
         detach_weight: bool = False,
+        teacher: str = "previous",
     ) -> None:
         super().__init__()
+        check_choice("teacher", teacher, TEACHERS)
         self.akd = AKDPlugin(
             alpha=alpha,
             lambda_akd=lambda_akd,
@@ -65,6 +73,8 @@ class RebLLPlugin(SupervisedPlugin):
             detach_weight=detach_weight,
         )
         self.replay.terms = self.akd.terms
+        if teacher == "closed_form":
+            self.akd.teacher = ClosedFormTeacher()
         self.replay.teacher = self.akd.teacher
 
     @property

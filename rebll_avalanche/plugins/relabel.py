@@ -121,21 +121,19 @@ class OnlineRelabelPlugin(SupervisedPlugin):
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Sample the experience into memory, then fill what is missing there."""
+        self.teacher.end_experience(strategy)
         if self.memory.mem_size:
             self.memory.update(strategy.experience)
             if self.relabel:
                 self._fill(strategy)
-        self.teacher.end_experience(strategy)
 
     def _fill(self, strategy: Any) -> None:
         lo, hi = class_range(strategy.experience)
         new_rows, old_rows = self.memory.rows_of(strategy.experience.current_experience)
         models: list[tuple[Tensor, slice, nn.Module | None, Provenance]] = [
             (new_rows, slice(0, lo), self.teacher.model, Provenance.PREVIOUS_MODEL),
-            (old_rows, slice(lo, hi), strategy.model, Provenance.CURRENT_MODEL),
+            (old_rows, slice(lo, hi), self.teacher.successor, Provenance.CURRENT_MODEL),
         ]
-        was_training = strategy.model.training
-        strategy.model.eval()
         for rows, columns, model, provenance in models:
             if model is None or columns.start == columns.stop:
                 continue
@@ -147,7 +145,6 @@ class OnlineRelabelPlugin(SupervisedPlugin):
                 provenance=provenance,
                 batch_size=strategy.eval_mb_size,
             )
-        strategy.model.train(was_training)
 
     def state_dict(self) -> dict[str, Any]:
         """Memory and teacher."""

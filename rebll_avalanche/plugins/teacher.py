@@ -20,7 +20,7 @@ class Teacher:
 
     def __init__(self) -> None:
         self.model: nn.Module | None = None
-        self._successor: nn.Module | None = None
+        self.successor: nn.Module | None = None
         self._saved: dict[str, Tensor] | None = None
         self._batch: Tensor | None = None
         self._logits: Tensor | None = None
@@ -29,16 +29,16 @@ class Teacher:
     def begin_experience(self, strategy: Any) -> None:
         """Promote the copy taken at the end of the last experience."""
         if self._saved is not None:
-            self.model = _frozen_copy(strategy.model)
+            self.model = frozen_copy(strategy.model)
             load_resized(self.model, self._saved)
             self._saved = None
-        if self._successor is not None:
-            self.model, self._successor = self._successor, None
+        if self.successor is not None:
+            self.model, self.successor = self.successor, None
 
     def end_experience(self, strategy: Any) -> None:
         """Copy the model just trained; asking twice copies once."""
-        if self._successor is None:
-            self._successor = _frozen_copy(strategy.model)
+        if self.successor is None:
+            self.successor = frozen_copy(strategy.model)
         self._batch = self._logits = None
 
     def logits(self, batch: Tensor) -> Tensor:
@@ -51,16 +51,16 @@ class Teacher:
             self.forward_passes += 1
         return self._logits
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Any]:
         """Weights of the teacher of the next batch; empty before there is one."""
         if self._saved is not None:
             return self._saved
-        newest = self._successor or self.model
+        newest = self.successor or self.model
         return {} if newest is None else newest.state_dict()
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take weights: at once if there is a teacher, else when the next experience begins."""
-        self._successor = self._batch = self._logits = None
+        self.successor = self._batch = self._logits = None
         if self.model is not None and state:
             load_resized(self.model, state)
             self._saved = None
@@ -100,5 +100,6 @@ def load_resized(module: nn.Module, state: dict[str, Tensor]) -> None:
     module.load_state_dict(state)
 
 
-def _frozen_copy(model: nn.Module) -> nn.Module:
+def frozen_copy(model: nn.Module) -> nn.Module:
+    """A copy that only answers."""
     return copy.deepcopy(model).eval().requires_grad_(False)

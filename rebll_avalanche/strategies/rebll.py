@@ -36,6 +36,9 @@ class RebLL(FineTuning):
         policy: Which images stay in memory.
         reduction: ``"mean"`` or ``"class_sum"``.
         detach_weight: Stop the gradient through the weights of the losses.
+        teacher: Who is distilled and who relabels: the ``"previous"`` model, or a ``"closed_form"``
+            head that does not forget
+            (:class:`~rebll_avalanche.plugins.closed_form_teacher.ClosedFormTeacher`).
         plugins: Further plugins, called before this method's own.
         **options: As in :class:`FineTuning`: ``model``, ``optimizer``, ``train_mb_size`` ...; its
             ``criterion`` is used in evaluation only, in training it is replaced by L_cls.
@@ -58,6 +61,7 @@ class RebLL(FineTuning):
         policy: str | SamplingPolicy = "reservoir",
         reduction: str = "mean",
         detach_weight: bool = False,
+        teacher: str = "previous",
         plugins: Sequence[SupervisedPlugin] | None = None,
         **options: Any,
     ) -> None:
@@ -76,5 +80,6 @@ class RebLL(FineTuning):
             policy=policy,
             reduction=reduction,
             detach_weight=detach_weight,
+            teacher=teacher,
         )
         super().__init__(plugins=[*(plugins or []), self.rebll], **options)

@@ -114,6 +114,13 @@ METHODS: dict[str, Method] = {
     "rebll-gcn": Method("RebLL with CSC's GCN", RebLL, uses_memory=True, head="gcn"),
     # No gradient, no stored images: wants a pretrained backbone.
     "closed-form": Method("Closed form", ClosedForm, head="expanded"),
+    # RebLL taught by a closed-form head, which does not forget.
+    "rebll-closed-form": Method(
+        "RebLL, closed-form teacher", partial(RebLL, teacher="closed_form"), uses_memory=True
+    ),
+    "akd-closed-form": Method(
+        "RebLL (AKD), closed-form teacher", partial(RebLL, teacher="closed_form", mem_size=0)
+    ),
     "l3a": Method("L3A", L3A, head="random"),
 }
 

@@ -106,8 +106,8 @@ def test_each_model_looks_once_at_what_it_must_label():
         model.experience = experience.current_experience
         model.images_seen.clear()
         strategy.train(experience)
-        seen.append(sorted(model.images_seen))
-    # The model just trained labels the older images; its predecessor, a copy, labels the new ones.
+        seen.append(sorted(plugin.teacher.successor.images_seen))
+    # A copy of the model just trained labels the older images; its predecessor labels the new ones.
     assert seen == [[], [0, 1], [0, 1, 2, 3]]
     assert strategy.model.training
 

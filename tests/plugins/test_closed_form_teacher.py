@@ -1,0 +1,97 @@
+"""A closed-form teacher knows what the closed form knows, whatever becomes of its pupil."""
+
+import copy
+
+import pytest
+import torch
+
+from rebll_avalanche.benchmarks import multilabel_benchmark
+from rebll_avalanche.models import build_model
+from rebll_avalanche.strategies import RebLL
+from rebll_avalanche.strategies.closed_form import ClosedForm
+
+
+@pytest.fixture
+def benchmark():
+    generator = torch.Generator().manual_seed(0)
+    labels = (torch.rand(24, 4, generator=generator) < 0.4).float()
+    labels[torch.arange(24), torch.arange(24) % 4] = 1.0
+    colours = labels @ torch.rand(4, 3, generator=generator)
+    images = colours[:, :, None, None] + 0.1 * torch.rand(24, 3, 8, 8, generator=generator)
+    return multilabel_benchmark((images, labels), (images, labels), "B2-C1")
+
+
+def network():
+    torch.manual_seed(0)
+    return build_model("small_cnn", pooling="mean")
+
+
+def pupil(**options):
+    model = network()
+    return RebLL(
+        model=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        train_mb_size=8,
+        mem_size=6,
+        teacher="closed_form",
+        evaluator=None,
+        **options,
+    )
+
+
+def test_it_is_the_closed_form_on_the_network_of_the_beginning(benchmark):
+    strategy, alone = pupil(), ClosedForm(model=network(), evaluator=None)
+    images = torch.rand(5, 3, 8, 8)
+    for experience in benchmark.train_stream:
+        strategy.train(experience)
+        alone.train(experience)
+        teacher = strategy.rebll.teacher.successor
+        assert torch.allclose(teacher(images), alone.model.eval()(images), atol=1e-5)
+        assert not any(parameter.requires_grad for parameter in teacher.parameters())
+    first = dict(network().backbone.named_parameters())
+    for name, parameter in teacher.backbone.named_parameters():
+        assert torch.equal(parameter, first[name])
+    moved = dict(strategy.model.backbone.named_parameters())
+    assert not all(torch.equal(moved[name], first[name]) for name in first)
+
+
+def test_distillation_and_relabelling_ask_it(benchmark):
+    strategy = pupil(train_epochs=2)
+    teacher = strategy.rebll.teacher
+    assert strategy.rebll.replay.teacher is teacher
+    for experience in benchmark.train_stream[:2]:
+        strategy.train(experience)
+    # Two passes over the second experience, one look at each batch.
+    batches = -(-len(benchmark.train_stream[1].dataset) // 8)
+    assert teacher.forward_passes == 2 * batches
+    memory = strategy.rebll.memory
+    old, new = teacher.model, teacher.successor
+    labels, provenance = memory.label_matrix()
+    images = memory.images(torch.arange(len(memory)), augment=False)
+    said = torch.cat([old(images).sigmoid() > 0.5, new(images)[:, 2:].sigmoid() > 0.5], dim=1)
+    filled = provenance[:, :3] > 1
+    assert bool(filled.any())
+    assert torch.equal(labels[:, :3][filled], said.float()[filled])
+
+
+def test_a_stopped_run_continues_to_the_same_bits(benchmark):
+    whole, first, second = pupil(), pupil(), pupil()
+    torch.manual_seed(1)
+    whole.train(benchmark.train_stream[0])
+    torch.manual_seed(1)
+    first.train(benchmark.train_stream[0])
+    state = copy.deepcopy(first.rebll.state_dict())
+    second.model.load_state_dict(first.model.state_dict())
+    second.rebll.load_state_dict(state)
+    second.rebll.memory.bind(benchmark.train_stream[0])
+    for experience in benchmark.train_stream[1:]:
+        for strategy in (whole, second):
+            torch.manual_seed(2)
+            strategy.train(experience)
+    for key, value in whole.model.state_dict().items():
+        assert torch.equal(second.model.state_dict()[key], value), key
+    taught, again = whole.rebll.teacher.state_dict(), second.rebll.teacher.state_dict()
+    assert torch.equal(again["closed_form"]["sums"]["gram"], taught["closed_form"]["sums"]["gram"])
+    assert all(
+        torch.equal(again["network"][key], value) for key, value in taught["network"].items()
+    )
