@@ -24,12 +24,14 @@ _AKD: Options = {
     "detach_weight": bool,
 }
 _REBLL: Options = {
+    "preset": Literal["paper", "best"],
     **_MEMORY,
     **_AKD,
     **_POLICY,
     "batch_size_mem": int,
     "beta": float,
     "lambda_er": float,
+    "lambda_new": float,
     "relabel_threshold": float,
     "replay_loss": Literal["er", "bce"],
     "relabel": bool,
@@ -46,6 +48,7 @@ _EWC: Options = {"ewc_lambda": float, "decay_factor": float}
 
 METHOD_OPTIONS: dict[str, Options] = {
     "rebll": _REBLL,
+    "rebll-best": _REBLL,
     "akd": _AKD,
     "cls": _AKD,
     "bce+kd": _AKD,

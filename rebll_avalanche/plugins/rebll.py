@@ -17,61 +17,73 @@ from rebll_avalanche.sampling import SamplingPolicy
 
 TEACHERS = ("previous", "closed_form")
 
+# What differs from the defaults of the two halves, which are the paper's.
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "best": {"alpha": 0.6, "teacher_targets": "corrected", "lambda_new": 0.3, "policy": "prs"},
+}
+
 
 class RebLLPlugin(SupervisedPlugin):
     r"""Drops RebLL into an Avalanche strategy.
 
     .. math:: L = \lambda_{akd} L_{cls} + (1 - \lambda_{akd}) L_{akd} + \lambda_{er} L_{er}
 
-    Defaults are the paper's. ``mem_size=0`` is "RebLL (AKD)". The parameters are those of
-    :class:`AKDPlugin` and :class:`OnlineRelabelPlugin`; ``exponent``, ``reduction`` and
-    ``detach_weight`` hold for both. ``teacher`` is who both ask: the ``"previous"`` model, as in the
-    paper, or a :class:`~rebll_avalanche.plugins.closed_form_teacher.ClosedFormTeacher`
-    (``"closed_form"``).
+    ``mem_size=0`` is "RebLL (AKD)". The parameters are those of :class:`AKDPlugin` and
+    :class:`OnlineRelabelPlugin`, which also say what they mean; ``exponent``, ``reduction`` and
+    ``detach_weight`` hold for both. What is not given is as the preset says.
+
+    Args:
+        preset: ``"paper"``, the values of these two classes, or ``"best"``, what won on validation
+            images (see :data:`PRESETS`).
+        teacher: Who distils and relabels: the ``"previous"`` model, as in the paper, or a
+            :class:`~rebll_avalanche.plugins.closed_form_teacher.ClosedFormTeacher`
+            (``"closed_form"``).
     """
 
     def __init__(
         self,
         *,
-        mem_size: int = 40,
-        batch_size_mem: int = 64,
-        alpha: float = 1.2,
-        beta: float = 0.7,
-        lambda_akd: float = 0.15,
-        lambda_er: float = 0.30,
-        relabel_threshold: float = 0.5,
-        exponent: str = "adaptive",
-        teacher_targets: str = "printed",
-        replay_loss: str = "er",
-        relabel: bool = True,
-        policy: str | SamplingPolicy = "reservoir",
-        reduction: str = "mean",
-        detach_weight: bool = False,
+        preset: str = "paper",
+        mem_size: int | None = None,
+        batch_size_mem: int | None = None,
+        alpha: float | None = None,
+        beta: float | None = None,
+        lambda_akd: float | None = None,
+        lambda_er: float | None = None,
+        lambda_new: float | None = None,
+        relabel_threshold: float | None = None,
+        exponent: str | None = None,
+        teacher_targets: str | None = None,
+        replay_loss: str | None = None,
+        relabel: bool | None = None,
+        policy: str | SamplingPolicy | None = None,
+        reduction: str | None = None,
+        detach_weight: bool | None = None,
         teacher: str = "previous",
     ) -> None:
         super().__init__()
+        check_choice("preset", preset, tuple(PRESETS))
         check_choice("teacher", teacher, TEACHERS)
-        self.akd = AKDPlugin(
-            alpha=alpha,
-            lambda_akd=lambda_akd,
-            exponent=exponent,
-            teacher_targets=teacher_targets,
-            reduction=reduction,
-            detach_weight=detach_weight,
-        )
-        self.replay = OnlineRelabelPlugin(
-            mem_size=mem_size,
-            batch_size_mem=batch_size_mem,
-            beta=beta,
-            lambda_er=lambda_er,
-            relabel_threshold=relabel_threshold,
-            exponent=exponent,
-            replay_loss=replay_loss,
-            relabel=relabel,
-            policy=policy,
-            reduction=reduction,
-            detach_weight=detach_weight,
-        )
+        shared = {"exponent": exponent, "reduction": reduction, "detach_weight": detach_weight}
+        distillation = {
+            "alpha": alpha,
+            "lambda_akd": lambda_akd,
+            "teacher_targets": teacher_targets,
+        }
+        replay = {
+            "mem_size": mem_size,
+            "batch_size_mem": batch_size_mem,
+            "beta": beta,
+            "lambda_er": lambda_er,
+            "lambda_new": lambda_new,
+            "relabel_threshold": relabel_threshold,
+            "replay_loss": replay_loss,
+            "relabel": relabel,
+            "policy": policy,
+        }
+        self.akd = AKDPlugin(**_chosen(preset, distillation | shared))
+        self.replay = OnlineRelabelPlugin(**_chosen(preset, replay | shared))
         self.replay.terms = self.akd.terms
         if teacher == "closed_form":
             self.akd.teacher = ClosedFormTeacher()
@@ -123,3 +135,9 @@ class RebLLPlugin(SupervisedPlugin):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where :meth:`state_dict` was taken."""
         self.replay.load_state_dict(state)
+
+
+def _chosen(preset: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Of some parameters those that the caller or the preset has set."""
+    wanted = {name: value for name, value in PRESETS[preset].items() if name in given}
+    return wanted | {name: value for name, value in given.items() if value is not None}

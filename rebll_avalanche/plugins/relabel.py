@@ -10,7 +10,7 @@ from avalanche.training.plugins import ReplayPlugin, SupervisedPlugin
 from torch import Tensor, nn
 
 from rebll_avalanche.labels import check_criterion
-from rebll_avalanche.losses import er_loss, probability
+from rebll_avalanche.losses import bce_loss, er_loss, probability
 from rebll_avalanche.memory import Memory, Provenance
 from rebll_avalanche.plugins.criterion import check_steerable, plain_criterion
 from rebll_avalanche.plugins.options import EXPONENTS, check_choice, decay_exponent
@@ -33,6 +33,9 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         batch_size_mem: Memory images per step (fewer if memory holds fewer).
         beta: Strength of the down-weighting of negatives in L_er.
         lambda_er: Weight of L_er.
+        lambda_new: Weight of a cross-entropy that counts the new classes as absent from the images of
+            memory (0, as in the paper, leaves them out). New classes are otherwise seen in images of
+            their own experience only, and lack negatives.
         relabel_threshold: A missing label becomes 1 if the probability is above, else 0.
         exponent: ``"adaptive"``: beta log(seen classes); ``"fixed"``: beta itself.
         replay_loss: ``"er"``, or ``"bce"`` for plain binary cross-entropy.
@@ -49,6 +52,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         batch_size_mem: int = 64,
         beta: float = 0.7,
         lambda_er: float = 0.30,
+        lambda_new: float = 0.0,
         relabel_threshold: float = 0.5,
         exponent: str = "adaptive",
         replay_loss: str = "er",
@@ -60,8 +64,11 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         super().__init__()
         if batch_size_mem < 1:
             raise ValueError(f"batch_size_mem must be at least 1, got {batch_size_mem}")
-        if beta < 0 or lambda_er < 0:
-            raise ValueError(f"beta and lambda_er must not be negative, got {beta} and {lambda_er}")
+        if min(beta, lambda_er, lambda_new) < 0:
+            raise ValueError(
+                "beta, lambda_er and lambda_new must not be negative, "
+                f"got {beta}, {lambda_er} and {lambda_new}"
+            )
         if not 0 <= relabel_threshold <= 1:
             raise ValueError(f"relabel_threshold is a probability, got {relabel_threshold}")
         check_choice("exponent", exponent, EXPONENTS)
@@ -70,6 +77,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         self.batch_size_mem = batch_size_mem
         self.beta = beta
         self.lambda_er = lambda_er
+        self.lambda_new = lambda_new
         self.relabel_threshold = relabel_threshold
         self.exponent = exponent
         self.replay_loss = replay_loss
@@ -79,7 +87,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         self.memory = Memory(mem_size, policy)
         self.teacher = Teacher()
         self.terms = LossTerms()
-        self._old_classes = 0
+        self._old_classes = self._seen_classes = 0
         self._exponent_now = 0.0
 
     def before_training(self, strategy: Any, **kwargs: Any) -> None:
@@ -98,9 +106,9 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         check_criterion(plain_criterion(strategy), strategy.experience.dataset)
         self.teacher.begin_experience(strategy)
         self.memory.bind(strategy.experience)
-        self._old_classes, seen = class_range(strategy.experience)
+        self._old_classes, self._seen_classes = class_range(strategy.experience)
         factor = self.beta if self.replay_loss == "er" else 0.0
-        self._exponent_now = decay_exponent(self.exponent, factor, seen)
+        self._exponent_now = decay_exponent(self.exponent, factor, self._seen_classes)
 
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:
         """Replay a batch of memory."""
@@ -109,15 +117,22 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         old = slice(0, self._old_classes)
         images, labels = self.memory.draw(self.batch_size_mem)
         logits = strategy.model(images.to(strategy.device, non_blocking=True))
+        labels = labels.to(strategy.device, non_blocking=True)
         loss = er_loss(
             logits[:, old],
-            labels[:, old].to(strategy.device, non_blocking=True),
+            labels[:, old],
             exponent=self._exponent_now,
             detach_weight=self.detach_weight,
             reduction=self.reduction,
         )
         self.terms.record("er", loss)
         strategy.loss += self.lambda_er * loss
+        if self.lambda_new:
+            new = slice(self._old_classes, self._seen_classes)
+            absent = labels[:, new].nan_to_num(nan=0.0)
+            loss = bce_loss(logits[:, new], absent, reduction=self.reduction)
+            self.terms.record("new", loss)
+            strategy.loss += self.lambda_new * loss
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Sample the experience into memory, then fill what is missing there."""

@@ -19,7 +19,8 @@ class RebLL(FineTuning):
     streams need by default: a criterion that ignores unknown labels and multi-label metrics.
 
     Args:
-        mem_size: Number of images kept for replay; 0 is "RebLL (AKD)".
+        preset: ``"paper"`` or ``"best"``: where parameters have their values from that are not given.
+        mem_size: Number of images kept for replay (40 in the paper); 0 is "RebLL (AKD)".
         batch_size_mem: This and the following, down to ``detach_weight``, are parameters of
             :class:`~rebll_avalanche.plugins.AKDPlugin` and
             :class:`~rebll_avalanche.plugins.OnlineRelabelPlugin`. They are spelled out because
@@ -28,6 +29,7 @@ class RebLL(FineTuning):
         beta: Strength of the down-weighting of negatives in replay.
         lambda_akd: Weight of L_cls once there is a teacher; L_akd gets the rest.
         lambda_er: Weight of the replay.
+        lambda_new: Weight of the new classes' absence from memory.
         relabel_threshold: A missing label becomes 1 if the probability is above, else 0.
         exponent: ``"adaptive"`` or ``"fixed"``.
         teacher_targets: ``"printed"`` or ``"corrected"``.
@@ -47,31 +49,35 @@ class RebLL(FineTuning):
     def __init__(
         self,
         *,
-        mem_size: int = 40,
-        batch_size_mem: int = 64,
-        alpha: float = 1.2,
-        beta: float = 0.7,
-        lambda_akd: float = 0.15,
-        lambda_er: float = 0.30,
-        relabel_threshold: float = 0.5,
-        exponent: str = "adaptive",
-        teacher_targets: str = "printed",
-        replay_loss: str = "er",
-        relabel: bool = True,
-        policy: str | SamplingPolicy = "reservoir",
-        reduction: str = "mean",
-        detach_weight: bool = False,
+        preset: str = "paper",
+        mem_size: int | None = None,
+        batch_size_mem: int | None = None,
+        alpha: float | None = None,
+        beta: float | None = None,
+        lambda_akd: float | None = None,
+        lambda_er: float | None = None,
+        lambda_new: float | None = None,
+        relabel_threshold: float | None = None,
+        exponent: str | None = None,
+        teacher_targets: str | None = None,
+        replay_loss: str | None = None,
+        relabel: bool | None = None,
+        policy: str | SamplingPolicy | None = None,
+        reduction: str | None = None,
+        detach_weight: bool | None = None,
         teacher: str = "previous",
         plugins: Sequence[SupervisedPlugin] | None = None,
         **options: Any,
     ) -> None:
         self.rebll = RebLLPlugin(
+            preset=preset,
             mem_size=mem_size,
             batch_size_mem=batch_size_mem,
             alpha=alpha,
             beta=beta,
             lambda_akd=lambda_akd,
             lambda_er=lambda_er,
+            lambda_new=lambda_new,
             relabel_threshold=relabel_threshold,
             exponent=exponent,
             teacher_targets=teacher_targets,

@@ -105,13 +105,15 @@ def small_model(dtype=torch.float32):
     return build_model("vector", in_features=6).to(dtype)
 
 
-def test_three_experiences_of_equation_nine(vector_benchmark):
+@pytest.mark.parametrize("lambda_new", [0.0, 0.4])
+def test_three_experiences_of_equation_nine(vector_benchmark, lambda_new):
     benchmark = vector_benchmark("B2-C1", dtype=torch.float64)
     model = small_model(torch.float64)
     strategy = RebLL(
         model=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.5),
         mem_size=9,
+        lambda_new=lambda_new,
         train_mb_size=8,
     )
     recorder, snapshot = Recorder(), MemorySnapshot(strategy.rebll)
@@ -137,7 +139,8 @@ def test_three_experiences_of_equation_nine(vector_benchmark):
             replayed = by_hand(
                 network(images)[:, :lo], labels[:, :lo].double(), negative_exponent=b
             )
-            loss = 0.15 * loss + 0.85 * distilled + 0.30 * replayed
+            absent = by_hand(network(images)[:, lo:hi], torch.zeros(len(images), hi - lo))
+            loss = 0.15 * loss + 0.85 * distilled + 0.30 * replayed + lambda_new * absent
         loss.backward()
         # Avalanche sums the loss in float32; the gradients are what float64 shows.
         assert step["loss"].item() == pytest.approx(loss.item(), abs=1e-6)
@@ -145,6 +148,17 @@ def test_three_experiences_of_equation_nine(vector_benchmark):
             torch.testing.assert_close(
                 step["gradients"][name], parameter.grad, atol=1e-12, rtol=1e-9
             )
+
+
+def test_presets_give_way_to_what_is_asked_for():
+    paper, best = RebLLPlugin(), RebLLPlugin(preset="best", alpha=1.2)
+    assert (paper.akd.alpha, paper.akd.teacher_targets) == (1.2, "printed")
+    assert (paper.replay.lambda_new, paper.replay.memory.mem_size) == (0.0, 40)
+    assert (best.akd.alpha, best.akd.teacher_targets) == (1.2, "corrected")
+    assert best.replay.lambda_new > 0
+    assert RebLLPlugin(preset="best").akd.alpha < 1.2
+    with pytest.raises(ValueError, match="preset must be one of paper, best, got 'beast'"):
+        RebLLPlugin(preset="beast")
 
 
 def quiet(strategy_class, model, plugins, **options):
