@@ -16,6 +16,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,7 @@ def study_of(given: Mapping[str, Any]) -> Study:
     return Study(**values)
 
 
+@cache
 def _all_keys() -> list[str]:
     """The settings that a run of some method has."""
     return sorted({key for name in METHOD_OPTIONS for key in known_keys(name)})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
 
+from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.parse import parse_settings, parse_study
 from rebll_avalanche.experiment.recipe import read_recipe
+from rebll_avalanche.experiment.study import plan
 
 COMMON = """
 training: {epochs: 20, lr: 0.1}
@@ -82,3 +85,43 @@ def test_missing_files(recipe: Path) -> None:
         read_recipe(recipe)
     with pytest.raises(ValueError, match="belongs to a recipe"):
         parse_settings(["--profile", "small"], prog="rebll run")
+
+
+PAPER = Path(__file__).parents[2] / "benchmarks" / "paper"
+SHARED = ("profiles", "voc", "coco")
+
+
+def test_recipes_of_the_paper() -> None:
+    recipes = {path.stem: path for path in PAPER.glob("*.yaml") if path.stem not in SHARED}
+    assert set(recipes) >= {*(f"table{n}" for n in range(1, 7)), "figure2b", "figure3", "figure4"}
+    for path in recipes.values():
+        for profile in ("paper", "small", "features"):
+            settings, study = read_recipe(path, profile)
+            config = Config.from_dict(settings)
+            runs = plan(config, study)
+            assert len(runs) == len({run.name for run in runs})
+            memories = {run.config.method.get("mem_size") for run in runs} - {None}
+            assert memories <= {40 if config.benchmark.name == "voc" else 400}
+
+
+@pytest.mark.parametrize("profile", ["paper", "small", "features"])
+@pytest.mark.parametrize("name", ["voc", "coco"])
+def test_values_of_the_profiles(name: str, profile: str) -> None:
+    argv = [str(PAPER / f"{name}.yaml"), "--profile", profile, "--data-root", "data"]
+    config, _ = parse_settings(argv, prog="rebll run")
+    assert config == Config.from_dict(config.to_dict())
+    assert (config.benchmark.name, config.benchmark.root) == (name, "data")
+
+
+def test_every_row_of_the_paper_has_a_recipe() -> None:
+    with open(PAPER / "figures.csv", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert len(rows) > 60
+    recipes = {
+        where: read_recipe(PAPER / f"{where}.yaml", "paper") for where in {r["where"] for r in rows}
+    }
+    for row in rows:
+        settings, study = recipes[row["where"]]
+        assert settings["benchmark"]["name"] == row["benchmark"]
+        assert row["scenario"] in study.scenarios
+        assert row["method"] in study.method_names
