@@ -14,6 +14,7 @@ from rebll_avalanche.report.curves import metric_curves, relabelling_curves, swe
 from rebll_avalanche.report.groups import Setting, Spread, sweeps_of
 from rebll_avalanche.report.matrices import class_ap_matrix, memory_matrix, memory_shares
 from rebll_avalanche.report.names import duration, percent, size
+from rebll_avalanche.report.reliability import calibration_error, reliability_curve
 from rebll_avalanche.report.runs import Run
 from rebll_avalanche.report.style import Look
 from rebll_avalanche.report.table import thresholds
@@ -63,7 +64,17 @@ def sections_of(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -
         anchor: Starts the name of every panel.
         appearance: The look of each experiment, by label.
     """
-    builders = (_course, _scores, _memory, _sweeps, _cams, _class_ap, _forgetting, _cost)
+    builders = (
+        _course,
+        _scores,
+        _reliability,
+        _memory,
+        _sweeps,
+        _cams,
+        _class_ap,
+        _forgetting,
+        _cost,
+    )
     return [section for build in builders for section in build(setting, anchor, appearance)]
 
 
@@ -135,6 +146,31 @@ def _scores(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> It
             "not, each as shares of its own. The scale is logarithmic; the dashed line is the threshold."
         )
         yield Section("scores", "Scores of present and absent labels", text, panels)
+
+
+def _reliability(
+    setting: Setting, anchor: str, appearance: Mapping[str, Look]
+) -> Iterator[Section]:
+    panels = []
+    for place, group in enumerate(setting.shown):
+        present, absent = pooled_scores(group.runs)
+        if len(present) and len(absent):
+            error = percent(calibration_error(present, absent))
+            panels.append(
+                Panel(
+                    f"{anchor}-reliability-{place + 1}",
+                    group.label,
+                    f"Reliability of the scores of {group.label}: calibration error {error} %",
+                    reliability_curve(present, absent, appearance[group.label], width=PANEL),
+                )
+            )
+    if panels:
+        text = (
+            "Of the labels that got a score, how many are there? On the dashed line the scores are "
+            "probabilities; below it the model is too sure. The calibration error is the mean distance "
+            "from that line, over all labels of the test images."
+        )
+        yield Section("reliability", "Do the scores mean what they say?", text, panels)
 
 
 def _memory(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:

@@ -15,7 +15,9 @@ CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
 VOID = {"meta", "link", "img", "br"}
-SECTIONS = ["curve", "scores", "memory", "sweep", "cams", "classes", "forgetting", "cost"]
+SECTIONS = [
+    "curve", "scores", "reliability", "memory", "sweep", "cams", "classes", "forgetting", "cost",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +72,7 @@ def test_every_section_and_figure_is_there(parsed):
         re.sub(r"-\d+", "", name.removeprefix("setting-1-")) for name in parsed.figures if name
     }
     assert names == {
-        "map", "scores", "memory", "memory-relabels", "sweep", "classes", "forgetting",
+        "map", "scores", "reliability", "memory", "memory-relabels", "sweep", "classes", "forgetting",
         "cost-seconds", "cost-memory", "cost-speed",
     }  # fmt: skip
 
