@@ -34,8 +34,7 @@ install:
 		echo $(KEY) > $(VENV)/.installed; }
 
 speed: install
-	$(BIN)/python benchmarks/speed/metrics.py
-	$(BIN)/python benchmarks/speed/closed_form.py
+	$(BIN)/python benchmarks/speed/run.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache outputs
