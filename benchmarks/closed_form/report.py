@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
+
+from rebll_avalanche.strategies import METHODS
 
 TITLES = {
     "voc-lite0": "VOC 2007, EfficientNet-Lite0 at 224 px",
@@ -17,6 +22,7 @@ TITLES = {
 COLUMNS = (
     "Last mAP", "Avg mAP", "CF1 / OF1 / FPR at 0.8", "at 0.5", "ECE", "of Joint", "s / exp.", "state",
 )  # fmt: skip
+F1 = ("CF1", "OF1", "FPR")
 Rows = dict[str, dict[str, dict[str, Any]]]
 
 
@@ -35,32 +41,44 @@ def write_results(rows: Rows, path: Path) -> None:
                 continue
             parts.append(f"### {key.split(' ')[1].replace('joint', 'Joint')}")
             lines = ["| method | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
-            lines += [_line(label, row, ceiling) for label, row in table.items()]
+            lines += [_line(label, seeds, ceiling) for label, seeds in _by_seeds(table).items()]
             parts.append("\n".join(lines))
         parts += _validation(tables)
     path.write_text("\n\n".join(parts) + "\n")
 
 
-def _line(label: str, row: dict[str, Any], ceiling: float | None) -> str:
-    last = {name: 100 * value for name, value in row["last"].items()}
-    state = f"{row['state_bytes'] / 1e6:.1f} MB" if row["state_bytes"] else ""
+def _by_seeds(table: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    rows = defaultdict(list)
+    for label, row in table.items():
+        rows[re.sub(r", seed \d+$", "", label)].append(row)
+    return rows
+
+
+def _line(label: str, seeds: list[dict[str, Any]], ceiling: float | None) -> str:
+    def at(threshold: str) -> list[str]:
+        return [_mean([row["last"][f"{name}@{threshold}"] for row in seeds]) for name in F1]
+
+    last = [row["last"]["mAP"] for row in seeds]
+    state = seeds[0]["state_bytes"]
     cells = [
-        label,
-        f"{last['mAP']:.1f}",
-        f"{100 * row['average']:.1f}",
-        *(
-            f"{last[f'CF1@{t}']:.1f} / {last[f'OF1@{t}']:.1f} / {last[f'FPR@{t}']:.2f}"
-            for t in ("0.8", "0.5")
-        ),
-        f"{100 * row['calibration_error']:.2f}",
-        f"{row['last']['mAP'] / ceiling:.3f}" if ceiling else "",
-        f"{row['seconds_per_experience']:.1f}",
-        state,
+        METHODS[label].label if label in METHODS else label,
+        _mean(last, spread=True),
+        _mean([row["average"] for row in seeds], spread=True),
+        " / ".join(at("0.8")),
+        " / ".join(at("0.5")),
+        f"{100 * mean(row['calibration_error'] for row in seeds):.2f}",
+        f"{mean(last) / ceiling:.3f}" if ceiling else "",
+        f"{mean(row['seconds_per_experience'] for row in seeds):.1f}",
+        f"{state / 1e6:.1f} MB" if state else "",
     ]
-    if label.startswith("L3A"):
-        own = "0.525"
-        cells[0] += f"; at {own}: {last[f'CF1@{own}']:.1f} / {last[f'OF1@{own}']:.1f}"
+    if label == "l3a":
+        cells[0] += f"; at its own 0.525: {' / '.join(at('0.525'))}"
     return "| " + " | ".join(cells) + " |"
+
+
+def _mean(fractions: list[float], *, spread: bool = False) -> str:
+    shown = f"{100 * mean(fractions):.1f}"
+    return f"{shown} ± {100 * stdev(fractions):.1f}" if spread and len(fractions) > 1 else shown
 
 
 def _validation(tables: Rows) -> list[str]:

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 from rebll_avalanche.benchmarks import MultiLabelBenchmark, multilabel_benchmark
 from rebll_avalanche.metrics import multilabel_evaluator, read_metrics
 from rebll_avalanche.models import MultiLabelModel
-from rebll_avalanche.models.expanded import ExpandedLinear
+from rebll_avalanche.models.expanded import ExpandedLinear, RandomFeatures
 from rebll_avalanche.plugins import build_optimizer
 from rebll_avalanche.strategies import get_method
 from rebll_avalanche.strategies.closed_form import L3A, ClosedForm
 
 THRESHOLDS = (0.8, 0.5, 0.525)
-Build = Callable[[int], Any]
+# Makes a strategy for vectors of that length; the second argument is the seed.
+Build = Callable[[int, int], Any]
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,11 @@ def stream(train: Split, test: Split, scenario: str) -> MultiLabelBenchmark:
     return multilabel_benchmark(*pairs, scenario)
 
 
-def measure(name: str, build: Build, benchmark: MultiLabelBenchmark) -> Row:
+def measure(name: str, build: Build, benchmark: MultiLabelBenchmark, seed: int = 0) -> Row:
     """Learn the stream step by step."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     features = benchmark.test_stream[0].dataset[0][0].numel()
-    strategy = build(features)
+    strategy = build(features, seed)
     maps, seconds = [], 0.0
     last: dict[str, float] = {}
     for train, test in zip(benchmark.train_stream, benchmark.test_stream, strict=True):
@@ -103,15 +104,15 @@ def evaluator() -> Any:
 
 def closed_form(*, power: float = 0.5, **options: Any) -> Build:
     """A closed-form row."""
-    return lambda features: ClosedForm(
+    return lambda features, seed: ClosedForm(
         model=network(features, power=power), train_mb_size=256, evaluator=evaluator(), **options
     )
 
 
-def l3a(random_features: int) -> Build:
+def l3a() -> Build:
     """L3A without its epoch of fine-tuning, as the backbone is the same for all rows."""
-    return lambda features: L3A(
-        model=network(features, power=1.0, random_features=random_features),
+    return lambda features, seed: L3A(
+        model=MultiLabelModel(nn.Identity(), RandomFeatures(features, seed=seed)),
         train_mb_size=256,
         evaluator=evaluator(),
     )
@@ -121,7 +122,7 @@ def by_gradient(method: str, *, lr: float, epochs: int = 20, mem_size: int = 0) 
     """A row of the methods that train: a linear head on the same vectors."""
     chosen = get_method(method)
 
-    def build(features: int) -> Any:
+    def build(features: int, seed: int) -> Any:
         model = network(features)
         memory = {"mem_size": mem_size} if chosen.uses_memory else {}
         return chosen.build(
