@@ -22,6 +22,7 @@ from rebll_avalanche.plugins.teacher import load_resized
 # Which attributes outlive an iteration, by class.
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "ReplayPlugin": ("storage_policy",),
+    "DrawingAGEMPlugin": ("buffers",),
     "GEMPlugin": ("memory_x", "memory_y", "memory_tid"),
     "EWCPlugin": ("saved_params", "importances"),
     "SynapticIntelligencePlugin": ("ewc_data", "syn_data"),

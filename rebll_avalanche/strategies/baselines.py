@@ -8,12 +8,14 @@ from typing import Any, TypeAlias
 import torch
 from avalanche.training.plugins import EvaluationPlugin, ReplayPlugin, SupervisedPlugin
 from avalanche.training.storage_policy import ExemplarsBuffer, ReservoirSamplingBuffer
+from avalanche.training.supervised import GEM
 from avalanche.training.templates import SupervisedTemplate
 from torch import nn
 from torch.optim import Optimizer
 
 from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.metrics import multilabel_evaluator
+from rebll_avalanche.plugins.agem import DrawingAGEMPlugin
 from rebll_avalanche.plugins.buffer import SharedBudgetPlugin
 from rebll_avalanche.plugins.si import CopyingSIPlugin
 
@@ -104,27 +106,45 @@ def adopt(
     )
 
 
-def adopt_sharing(
-    strategy: Callable[..., Any],
-    *,
-    mem_size: int = 40,
-    plugins: Sequence[SupervisedPlugin] | None = None,
-    **options: Any,
+def adopt_gem(
+    *, mem_size: int = 40, plugins: Sequence[SupervisedPlugin] | None = None, **options: Any
 ) -> Any:
-    """Avalanche's ``GEM`` or ``AGEM`` with one budget for all experiences.
+    """Avalanche's ``GEM`` with one budget for all experiences.
 
     Args:
-        strategy: Takes ``patterns_per_exp``.
         mem_size: Number of images kept when the whole stream has been seen.
         plugins: Further plugins.
         **options: As in :func:`adopt`.
     """
     return adopt(
-        strategy,
+        GEM,
         patterns_per_exp=mem_size,
         plugins=[*(plugins or []), SharedBudgetPlugin(mem_size)],
         **options,
     )
+
+
+class AveragedGEM(FineTuning):
+    """Avalanche's A-GEM with one budget for all experiences: see :class:`DrawingAGEMPlugin`.
+
+    Args:
+        mem_size: Number of images kept when the whole stream has been seen.
+        sample_size: Images of a reference batch.
+        plugins: Further plugins, called before this method's own.
+        **options: As in :class:`FineTuning`.
+    """
+
+    def __init__(
+        self,
+        *,
+        mem_size: int = 40,
+        sample_size: int = 64,
+        plugins: Sequence[SupervisedPlugin] | None = None,
+        **options: Any,
+    ) -> None:
+        self.agem = DrawingAGEMPlugin(mem_size, sample_size)
+        own = [SharedBudgetPlugin(mem_size), self.agem]
+        super().__init__(plugins=[*(plugins or []), *own], **options)
 
 
 class BufferReplay(FineTuning):

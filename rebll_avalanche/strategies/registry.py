@@ -12,9 +12,7 @@ from functools import partial
 from typing import Any
 
 from avalanche.training.supervised import (
-    AGEM,
     EWC,
-    GEM,
     MAS,
     Cumulative,
     Replay,
@@ -23,11 +21,12 @@ from avalanche.training.supervised import (
 from rebll_avalanche.plugins.buffer import PolicyBuffer
 from rebll_avalanche.strategies.agcn import AGCN
 from rebll_avalanche.strategies.baselines import (
+    AveragedGEM,
     BufferReplay,
     FineTuning,
     SynapticIntelligence,
     adopt,
-    adopt_sharing,
+    adopt_gem,
 )
 from rebll_avalanche.strategies.closed_form import L3A, ClosedForm
 from rebll_avalanche.strategies.csc import CSC
@@ -67,6 +66,7 @@ METHODS: dict[str, Method] = {
     "cumulative": Method("Cumulative", partial(adopt, Cumulative)),
     # The paper's method and the rows of its ablation.
     "rebll": Method("RebLL (AKD + OR)", RebLL, uses_memory=True),
+    "rebll-best": Method("RebLL, best preset", partial(RebLL, preset="best"), uses_memory=True),
     "akd": Method("RebLL (AKD)", partial(RebLL, mem_size=0)),
     "cls": Method("L_cls", partial(RebLL, mem_size=0, lambda_akd=1.0)),
     "bce+kd": Method("L_bce + L_kd", partial(RebLL, mem_size=0, alpha=0.0)),
@@ -95,8 +95,8 @@ METHODS: dict[str, Method] = {
         uses_memory=True,
     ),
     "der++": Method("DER++", DERPlusPlus, uses_memory=True),
-    "gem": Method("GEM", partial(adopt_sharing, GEM), uses_memory=True),
-    "agem": Method("A-GEM", partial(adopt_sharing, AGEM), uses_memory=True),
+    "gem": Method("GEM", adopt_gem, uses_memory=True),
+    "agem": Method("A-GEM", AveragedGEM, uses_memory=True),
     # Regularisation of weights, as Avalanche has it. Its Fisher information squares the gradient of
     # a whole batch's mean loss, which is tiny, so the strength must be large to do anything.
     "ewc": Method("EWC", partial(adopt, EWC, ewc_lambda=1e4)),
@@ -114,6 +114,7 @@ METHODS: dict[str, Method] = {
     "rebll-gcn": Method("RebLL with CSC's GCN", RebLL, uses_memory=True, head="gcn"),
     # No gradient, no stored images: wants a pretrained backbone.
     "closed-form": Method("Closed form", ClosedForm, head="expanded"),
+    "l3a": Method("L3A", L3A, head="random"),
     # RebLL taught by a closed-form head, which does not forget.
     "rebll-closed-form": Method(
         "RebLL, closed-form teacher", partial(RebLL, teacher="closed_form"), uses_memory=True
@@ -121,7 +122,6 @@ METHODS: dict[str, Method] = {
     "akd-closed-form": Method(
         "RebLL (AKD), closed-form teacher", partial(RebLL, teacher="closed_form", mem_size=0)
     ),
-    "l3a": Method("L3A", L3A, head="random"),
 }
 
 

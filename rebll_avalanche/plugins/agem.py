@@ -1,0 +1,35 @@
+"""Avalanche's A-GEM, able to go on from a checkpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from avalanche.training.plugins import AGEMPlugin
+
+
+class DrawingAGEMPlugin(AGEMPlugin):
+    """Avalanche's A-GEM with a reference batch that is drawn at random for every step.
+
+    Avalanche walks through the memory with an endless iterator, always in the same order, and no
+    checkpoint can hold where it stands. Drawing from torch's generator is what the method's description
+    asks for and leaves nothing to remember but the images.
+
+    Args:
+        patterns_per_experience: Images kept of each experience.
+        sample_size: Images of a reference batch; every experience gives the same share of it.
+    """
+
+    def sample_from_memory(self) -> Any:
+        """Inputs and labels of a reference batch."""
+        share = max(1, self.sample_size // len(self.buffers))
+        drawn = [
+            buffer[index]
+            for buffer in self.buffers
+            for index in torch.randperm(len(buffer))[:share].tolist()
+        ]
+        return self.buffers[0].collate_fn(drawn)
+
+    def update_memory(self, dataset: Any, **kwargs: Any) -> None:
+        """Keep some images of an experience; no workers, since no data loader is used."""
+        super().update_memory(dataset)
