@@ -12,8 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
+import queue
 import sys
 import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +49,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--alpha", type=float, help="RebLL's; the paper's 1.2 with --data-root, else 0.25")
     add("--lambda-akd", type=float, help="RebLL's; the paper's 0.15 with --data-root, else 0.5")
     add("--seed", type=int, default=0)
+    add("--jobs", type=int, help="methods that learn side by side; all cores, or 1 with a GPU")
     add("--output", type=Path, default=Path("outputs/voc_b5c3"))
     return parser.parse_args()
 
@@ -61,6 +67,14 @@ def make_benchmark(arguments: argparse.Namespace, scenario: str) -> Any:
     return VOC2007(scenario, root=arguments.data_root, image_size=arguments.image_size)
 
 
+def experience_count(arguments: argparse.Namespace) -> int:
+    """How many experiences all methods learn together."""
+    from rebll_avalanche import Scenario, get_method
+
+    steps = len(Scenario.parse(arguments.scenario, num_classes=20))
+    return sum(1 if get_method(name).joint else steps for name in arguments.methods)
+
+
 def rebll_options(arguments: argparse.Namespace) -> dict[str, float]:
     """The paper's values are for a pretrained network.
 
@@ -73,7 +87,10 @@ def rebll_options(arguments: argparse.Namespace) -> dict[str, float]:
     return {"alpha": alpha, "lambda_akd": weight}
 
 
-def learn(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
+Watch = Callable[[str], None]
+
+
+def learn(arguments: argparse.Namespace, name: str, watch: Watch) -> dict[str, Any]:
     """Train one method on the whole stream; everything random comes from the seed."""
     from rebll_avalanche import (
         SchedulePlugin,
@@ -103,13 +120,50 @@ def learn(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
         **({"mem_size": arguments.mem_size} if method.uses_memory else {}),
         **(rebll_options(arguments) if name in ("rebll", "akd") else {}),
     )
-    steps = run_stream(strategy, benchmark, progress=True)
+    steps = run_stream(strategy, benchmark, on_step=lambda step: watch(name))
     return {
         "label": method.label,
         "last": steps[-1].metrics,
         "curve": [(step.classes_seen, step.metrics["mAP"]) for step in steps],
         "seconds": sum(step.seconds for step in steps),
     }
+
+
+def learn_in_process(arguments: argparse.Namespace, name: str, messages: Any) -> dict[str, Any]:
+    """:func:`learn` as one of several processes, which would only fight for each other's cores."""
+    import torch
+
+    torch.set_num_threads(1)
+    warnings.showwarning = show_warning  # type: ignore[assignment]
+    return learn(arguments, name, messages.put)
+
+
+def learn_all(arguments: argparse.Namespace, watch: Watch) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each method's name and results, as soon as it has some."""
+    import torch
+
+    jobs = arguments.jobs or (1 if torch.cuda.is_available() else os.cpu_count() or 1)
+    if jobs == 1:
+        if (
+            arguments.data_root is None
+        ):  # the drawn scenes give the same bits with any number of jobs
+            torch.set_num_threads(1)
+        for name in arguments.methods:
+            yield name, learn(arguments, name, watch)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        messages = manager.Queue()
+        running: dict[str, Future[dict[str, Any]]] = {
+            name: pool.submit(learn_in_process, arguments, name, messages)
+            for name in arguments.methods
+        }
+        while running:
+            try:
+                watch(messages.get(timeout=0.5))
+            except queue.Empty:
+                for name in [name for name, future in running.items() if future.done()]:
+                    yield name, running.pop(name).result()
 
 
 def print_table(results: dict[str, dict[str, Any]]) -> None:
@@ -191,14 +245,22 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     results: dict[str, dict[str, Any]] = {}
-    for name in tqdm(arguments.methods, desc="methods", disable=not sys.stderr.isatty()):
-        results[name] = learn(arguments, name)
-        save(arguments, results)
-        last = results[name]["last"]
-        tqdm.write(
-            f"{results[name]['label']}: Last mAP {100 * last['mAP']:.1f}, "
-            f"Avg mAP {100 * last['AvgmAP']:.1f}, {results[name]['seconds']:.0f} s"
-        )
+    experiences = experience_count(arguments)
+    with tqdm(total=experiences, unit="experience", disable=not sys.stderr.isatty()) as bar:
+
+        def watch(name: str) -> None:
+            bar.set_postfix_str(name)
+            bar.update()
+
+        for name, result in learn_all(arguments, watch):
+            results[name] = result
+            save(arguments, results)
+            tqdm.write(
+                f"{result['label']}: Last mAP {100 * result['last']['mAP']:.1f}, "
+                f"Avg mAP {100 * result['last']['AvgmAP']:.1f}, {result['seconds']:.0f} s"
+            )
+    results = {name: results[name] for name in arguments.methods}
+    save(arguments, results)
     print_table(results)
     print_verdict(results)
     print(f"\ncurve and numbers: {arguments.output}/map.png, {arguments.output}/results.json")

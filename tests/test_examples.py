@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -22,6 +23,9 @@ def run(monkeypatch, name: str, *arguments: str) -> None:
     assert not arguments or stopped.value.code == 0
 
 
+TINY = ("--epochs", "1", "--train-size", "200", "--test-size", "120")
+
+
 def test_drop_in(monkeypatch, capsys):
     run(monkeypatch, "drop_in.py")
     lines = capsys.readouterr().out.splitlines()
@@ -34,7 +38,7 @@ def test_voc_b5c3(monkeypatch, capsys, tmp_path):
         monkeypatch,
         "voc_b5c3.py",
         *("--methods", "fine-tuning", "rebll", "joint"),
-        *("--epochs", "1", "--train-size", "200", "--test-size", "120", "--output", str(output)),
+        *(*TINY, "--jobs", "1", "--output", str(output)),
     )
     results = json.loads((output / "results.json").read_text())["results"]
     assert list(results) == ["fine-tuning", "rebll", "joint"]
@@ -44,6 +48,15 @@ def test_voc_b5c3(monkeypatch, capsys, tmp_path):
     printed = capsys.readouterr().out
     assert "RebLL against Fine-Tuning" in printed
     assert "of Joint's mAP" in printed
+
+    beside = tmp_path / "beside"
+    command = [sys.executable, str(EXAMPLES / "voc_b5c3.py"), *TINY, "--jobs", "2"]
+    command += ["--methods", "fine-tuning", "joint", "--output", str(beside)]
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
+    again = json.loads((beside / "results.json").read_text())["results"]
+    assert list(again) == ["fine-tuning", "joint"]
+    for name, result in again.items():  # side by side or one after the other: the same bits
+        assert result["last"] == results[name]["last"]
 
 
 def test_voc_b5c3_names_methods_that_exist(monkeypatch, capsys, tmp_path):
