@@ -1,0 +1,110 @@
+"""Vectors of a frozen backbone in place of pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from rebll_avalanche.benchmarks import MultiLabelScenes
+from rebll_avalanche.benchmarks.images import ImageArray, ImageFiles, Rows
+from rebll_avalanche.benchmarks.transforms import evaluation_transform
+from rebll_avalanche.experiment.config import Config
+from rebll_avalanche.experiment.features import FrozenFeatures
+from rebll_avalanche.experiment.folder import read_config
+from rebll_avalanche.experiment.run import run_experiment
+
+PICTURES = np.random.RandomState(0).randint(0, 256, (3, 20, 20, 3), dtype=np.uint8)
+
+
+@pytest.fixture
+def frozen(tmp_path: Path) -> FrozenFeatures:
+    # "test_efficientnet" is timm's smallest, with random weights.
+    torch.manual_seed(0)
+    return FrozenFeatures("test_efficientnet", pretrained=None, image_size=32, folder=tmp_path)
+
+
+def test_vectors_are_the_mean_of_the_last_map(frozen: FrozenFeatures, tmp_path: Path) -> None:
+    vectors = frozen(ImageArray(PICTURES))
+    transform = evaluation_transform(32)
+    batch = torch.stack([transform(Image.fromarray(picture)) for picture in PICTURES])
+    expected = frozen._model.features(batch).mean(dim=(2, 3))
+    torch.testing.assert_close(vectors, expected)
+    (kept,) = tmp_path.glob("*.npy")
+    written = kept.stat().st_mtime_ns
+    assert torch.equal(frozen(ImageArray(PICTURES)), vectors)
+    assert kept.stat().st_mtime_ns == written
+    frozen(ImageArray(PICTURES[:2]))  # other pictures, another file
+    assert len(list(tmp_path.glob("*.npy"))) == 2
+
+
+def test_damaged_vectors_are_computed_again(frozen: FrozenFeatures, tmp_path: Path) -> None:
+    vectors = frozen(ImageArray(PICTURES))
+    (kept,) = tmp_path.glob("*.npy")
+    kept.write_bytes(b"nonsense")
+    with pytest.warns(UserWarning, match="is damaged"):
+        again = frozen(ImageArray(PICTURES))
+    assert torch.equal(again, vectors)
+
+
+def test_files_that_do_not_decode_and_what_is_no_picture(
+    frozen: FrozenFeatures, tmp_path: Path
+) -> None:
+    Image.fromarray(PICTURES[0]).save(tmp_path / "whole.png")
+    (tmp_path / "broken.png").write_bytes(b"not a picture")
+    vectors = frozen(ImageFiles([tmp_path / "broken.png", tmp_path / "whole.png"]))
+    assert vectors[0].abs().sum() == 0
+    assert vectors[1].abs().sum() > 0
+    with pytest.raises(ValueError, match="not of Rows"):
+        frozen(Rows(torch.zeros(2, 3)))
+
+
+def test_a_benchmark_of_vectors(frozen: FrozenFeatures) -> None:
+    options = {"train_size": 60, "test_size": 60, "image_size": 16}
+    pictures = MultiLabelScenes("B10-C10", **options)
+    vectors = MultiLabelScenes("B10-C10", features=frozen, **options)
+    for before, after in zip(pictures.train_stream, vectors.train_stream, strict=True):
+        assert torch.equal(before.image_indices, after.image_indices)
+        x, y = after.dataset[0]
+        assert x.shape == (frozen._model.backbone.num_features,)
+        torch.testing.assert_close(y, before.dataset[0][1], equal_nan=True)
+
+
+def test_a_run_on_vectors(tmp_path: Path) -> None:
+    benchmark = {
+        "name": "scenes",
+        "scenario": "B10-C10",
+        "train_size": 60,
+        "test_size": 60,
+        "image_size": 32,
+        "features": "test_efficientnet",
+        "features_pretrained": None,
+        "image_cache": str(tmp_path / "cache"),
+    }
+    config = Config.from_dict(
+        {
+            "benchmark": benchmark,
+            "model": {"backbone": "vector", "hidden": 8},
+            "method": {"name": "rebll", "mem_size": 4},
+            "training": {"epochs": 1, "device": "cpu"},
+        }
+    )
+    records = run_experiment(config, tmp_path / "run")
+    channels = read_config(tmp_path / "run")["environment"]["input_shape"][0]
+    assert records[-1]["trainable_parameters"] == channels * 8 + 8 + 8 * 20 + 20
+    assert read_config(tmp_path / "run")["weights"]["name"] == "test_efficientnet"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"benchmark": {"features": "resnet18"}}, r"model\.backbone must be 'vector'"),
+        ({"model": {"hidden": 8}}, r"model\.hidden belongs to the backbone 'vector'"),
+    ],
+)
+def test_settings_that_do_not_fit(settings: dict[str, dict[str, object]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Config.from_dict(settings)
