@@ -83,6 +83,7 @@ class ExtendedBenchmark(MultiLabelBenchmark):
             scenario=self.scenario,
             image_indices=torch.arange(len(truth)),
             labels=truth,
+            source=Inputs(dataset),
         )
         return EagerCLStream(name, [*learned, last], benchmark=self)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,21 @@ def test_a_run_learns_a_new_class_and_fills_its_memory(
     assert (memory["provenance"] != int(Provenance.UNKNOWN)).all()
     assert memory["class_ends"].tolist() == [1, 2, 3]
     assert extend_run(folder, new_labels, new_labels.parent, benchmark=pictures) == records
+
+
+@pytest.mark.parametrize("method", ["closed-form", "l3a", "rebll-closed-form"])
+def test_sums_are_extended_like_anything_else(
+    tmp_path: Path, pictures: MultiLabelBenchmark, new_labels: Path, config: Config, method: str
+) -> None:
+    folder = tmp_path / "run"
+    options = {"mem_size": 6} if method.startswith("rebll") else {}
+    run_experiment(replace(config, method={"name": method, **options}), folder, benchmark=pictures)
+    records = extend_run(folder, new_labels, new_labels.parent, benchmark=pictures)
+    learned = records[2]["per_class_ap"]
+    assert learned.keys() == {"red", "green", "blue"}
+    if method == "closed-form":  # nothing learned is lost, and the new class is found
+        assert learned["blue"] > 0.9
+        assert learned["red"] > records[1]["per_class_ap"]["red"] - 0.1
 
 
 def test_a_stopped_extension_goes_on_in_the_same_bits(
