@@ -97,6 +97,7 @@ METHOD_OPTIONS: dict[str, Options] = {
         "weighting": Literal["equal", "inverse_sqrt"],
     },
     "l3a": {"gamma": float, "threshold": float},
+    "multi-lane": {},
     "l2p": _L2P,
     "l2p-r": {**_MEMORY, **_L2P, "replay_weight": float},
 }

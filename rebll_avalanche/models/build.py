@@ -14,6 +14,7 @@ from rebll_avalanche.models.cross_attention import GrowingCrossAttention
 from rebll_avalanche.models.expanded import ExpandedLinear, RandomFeatures
 from rebll_avalanche.models.gcn import GrowingGCN
 from rebll_avalanche.models.heads import GrowingHead, GrowingLinear
+from rebll_avalanche.models.lanes import LanedViT, LaneHead
 from rebll_avalanche.models.network import MultiLabelModel
 from rebll_avalanche.models.prompts import PromptedViT, PromptHead
 from rebll_avalanche.models.small_cnn import SmallCNN
@@ -27,6 +28,7 @@ HEADS: dict[str, type[GrowingHead]] = {
     "agcn": GrowingAGCN,
     "cross_attention": GrowingCrossAttention,
     "l2p": PromptHead,
+    "lanes": LaneHead,
 }
 
 
@@ -78,13 +80,14 @@ def build_model(
             ``"random"`` random features of them;
             ``"gcn"`` CSC's graph network, ``"agcn"`` the label graph,
             ``"cross_attention"`` KRT's tokens; ``"l2p"`` freezes a timm vision transformer and
-            learns prompts for it.
+            learns prompts for it, ``"lanes"`` a lane of tokens for every experience.
         bn_mode: ``"train"`` or ``"frozen_after_base"``.
         freeze_until: The backbone learns only after this part of it, by the backbone's own names
             (``"blocks.2"`` of an EfficientNet): less to compute, and less to forget.
         in_features: Length of the vectors, for ``"vector"`` only.
         hidden: Width of a layer that learns between vectors and head, for ``"vector"`` only.
-        **head_options: Passed to the head (for ``"l2p"``, to its prompt pool).
+        **head_options: Passed to the head (for ``"l2p"`` and ``"lanes"``, to what is learned beside the
+            transformer).
 
     Returns:
         A model without classes yet: Avalanche grows it before the first experience.
@@ -119,6 +122,9 @@ def build_model(
     if head == "l2p":
         backbone = PromptedViT(getattr(backbone, "network", backbone), **head_options)
         head_options = {"prompt_tokens": backbone.pool.tokens}
+    elif head == "lanes":
+        backbone = LanedViT(getattr(backbone, "network", backbone), **head_options)
+        head_options = {}
     return MultiLabelModel(
         backbone,
         HEADS[head](channels, **head_options),

@@ -29,6 +29,9 @@ from rebll_avalanche.experiment.recorder import Recorder
 from rebll_avalanche.experiment.run import run_experiment
 from rebll_avalanche.experiment.snapshot import random_state, set_random_state
 from rebll_avalanche.strategies import METHODS
+from rebll_avalanche.models import MultiLabelModel
+from rebll_avalanche.models.lanes import LanedViT, LaneHead
+from rebll_avalanche.models.prompts import PromptedViT, PromptHead
 
 Settings = Callable[..., Config]
 Bits = Callable[[Path], dict[str, bytes]]
@@ -203,8 +206,11 @@ def _stop_at(
             run_experiment(config, folder, benchmark=benchmark)
 
 
-# L2P needs a vision transformer; all others have heads that take vectors as well.
-VECTOR_METHODS = [name for name, method in METHODS.items() if method.head != "l2p"]
+@pytest.fixture
+def tiny(method: str, vectors: MultiLabelBenchmark, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A stream for a method: of vectors, or of small images if its network is a transformer."""
+    if METHODS[method].head not in ("l2p", "lanes"):
+        return vectors
 
 
 @pytest.mark.filterwarnings("ignore:a checkpoint cannot hold")
@@ -214,6 +220,15 @@ def test_every_method_ends_in_the_same_bits_after_a_stop(
     tmp_path: Path,
     vectors: MultiLabelBenchmark,
     settings: Settings,
+    def prompted(*_: Any, **__: Any) -> MultiLabelModel:
+        network = VisionTransformer(
+            img_size=8, patch_size=4, embed_dim=8, depth=1, num_heads=2, num_classes=0
+        )
+        if METHODS[method].head == "lanes":
+            lanes = LanedViT(network, num_selectors=2, num_prompts=2)
+            return MultiLabelModel(lanes, LaneHead(8))
+        backbone = PromptedViT(network, pool_size=4, length=2, top_k=2)
+        return MultiLabelModel(backbone, PromptHead(8, prompt_tokens=backbone.pool.tokens))
     final_bits: Bits,
 ) -> None:
     config = settings(method)

@@ -29,7 +29,7 @@ def test_every_method_learns_a_stream(name):
     torch.manual_seed(0)
     method = METHODS[name]
     # Prompts need a transformer, and transformers the image size that they were made for.
-    backbone, side = ("test_vit", 160) if method.head == "l2p" else ("small_cnn", 8)
+    backbone, side = ("test_vit", 160) if method.head in ("l2p", "lanes") else ("small_cnn", 8)
     model = build_model(backbone, head=method.head)
     strategy = method.build(
         model=model,
