@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -30,6 +32,18 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        try:
+            return _main(arguments)
+        finally:
+            sys.stdout.flush()  # here, where it can still be seen that nobody reads
+    except BrokenPipeError:
+        # `rebll predict ... | head` has seen enough. What is still buffered goes nowhere, silently.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def _main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
         return 0 if arguments else 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import subprocess
 import sys
 
@@ -40,6 +42,20 @@ def test_what_is_wrong_ends_in_a_line_not_in_a_traceback(
 ) -> None:
     assert main(["run", "none.yaml"]) == 2
     assert capsys.readouterr().err == "rebll run: no recipe at none.yaml\n"
+
+
+@pytest.mark.parametrize("command", [["--help"], ["run", "--help"], ["--version"]])
+def test_a_reader_that_has_seen_enough_costs_no_traceback(command: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)  # as `head` does when it has its lines
+    code = "import sys; from rebll_avalanche.cli import main; sys.exit(main(sys.argv[1:]))"
+    answer = subprocess.run(
+        [sys.executable, "-c", code, *command], stdout=writing, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writing)
+    assert answer.stderr == ""
+    # argparse itself passes over what it cannot print.
+    assert answer.returncode == (0 if "run" in command else 128 + signal.SIGPIPE)
 
 
 @pytest.mark.parametrize("command", [["--help"], *([name, "--help"] for name in COMMANDS)])
