@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -160,12 +161,7 @@ class Memory:
             ``accuracy``, ``precision`` and ``recall`` of the filled labels and their ``count``;
             empty when there is nothing to compare.
         """
-        if not self._truth or not len(self):
-            return {}
-        pairs = list(zip(self.experience.tolist(), self.index.tolist(), strict=True))
-        blank = torch.full((self.labels.shape[1],), float("nan"))
-        truth = torch.stack([self._truth[e][i] if e in self._truth else blank for e, i in pairs])
-        filled = (self.provenance >= Provenance.PREVIOUS_MODEL) & annotated(truth)
+        filled, truth = self._filled()
         said, true = self.labels[filled] > 0.5, truth[filled] > 0.5
         if not len(said):
             return {}
@@ -176,6 +172,38 @@ class Memory:
             "recall": hits / max(int(true.sum()), 1),
             "count": float(len(said)),
         }
+
+    def block_scores(self, class_ends: Sequence[int]) -> list[dict[str, float]]:
+        """How right the filled labels are in each block of the label matrix.
+
+        Args:
+            class_ends: Where the classes of each experience end.
+
+        Returns:
+            For every block with filled labels: the experience of its ``images``, the experience of
+            its ``classes``, the share of ``right`` labels and their ``count``.
+        """
+        filled, truth = self._filled()
+        right = filled & ((self.labels > 0.5) == (truth > 0.5))
+        scores = []
+        for images in sorted(set(self.experience.tolist())):
+            rows, _ = self.rows_of(images)
+            for classes, (lo, hi) in enumerate(pairwise([0, *class_ends])):
+                count = int(filled[rows, lo:hi].sum())
+                if count:
+                    share = int(right[rows, lo:hi].sum()) / count
+                    block = {"images": images, "classes": classes, "right": share, "count": count}
+                    scores.append(block)
+        return scores
+
+    def _filled(self) -> tuple[Tensor, Tensor]:
+        """Which labels were filled where the hidden truth is known, and that truth."""
+        truth = torch.full_like(self.labels, float("nan"))
+        pairs = zip(self.experience.tolist(), self.index.tolist(), strict=True)
+        for row, (experience, index) in enumerate(pairs):
+            if experience in self._truth:
+                truth[row] = self._truth[experience][index]
+        return (self.provenance >= Provenance.PREVIOUS_MODEL) & annotated(truth), truth
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors only: references, labels, provenance and the policy's own state."""

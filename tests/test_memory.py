@@ -184,6 +184,9 @@ def test_scores_against_hidden_truth():
     )
     expected = {"accuracy": 0.5, "precision": 0.5, "recall": 0.5, "count": 4.0}
     assert memory.relabelling_score() == expected
+    block = {"images": 0, "classes": 1, "right": 0.5, "count": 4}
+    assert memory.block_scores([1, 2, 4]) == [block]
+    assert memory.block_scores([2, 4]) == [block | {"classes": 0}]
     shares = memory.provenance_shares()
     assert shares == {
         "unknown": 0.5,

@@ -40,11 +40,15 @@ def class_average_precision(
     }
 
 
-def memory_page(memory: Memory | None) -> dict[str, Any]:
+def memory_page(memory: Memory | None, class_ends: Sequence[int]) -> dict[str, Any]:
     """What a line of ``metrics.jsonl`` says about the memory."""
     if memory is None or not len(memory):
-        return {"relabelling": {}, "provenance": {}}
-    return {"relabelling": memory.relabelling_score(), "provenance": memory.provenance_shares()}
+        return {"relabelling": {}, "relabelling_blocks": [], "provenance": {}}
+    return {
+        "relabelling": memory.relabelling_score(),
+        "relabelling_blocks": memory.block_scores(class_ends),
+        "provenance": memory.provenance_shares(),
+    }
 
 
 def write_metrics(folder: Path, records: Sequence[dict[str, Any]]) -> None:

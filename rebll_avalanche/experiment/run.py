@@ -123,6 +123,7 @@ def learn(
             page = recorder.page()
             page["seconds"] += time.perf_counter() - started
             names = benchmark.class_names
+            ends = [hi for _, hi in benchmark.scenario.ranges]
             records.append(
                 {
                     "experience": int(train_experience.current_experience),
@@ -130,10 +131,9 @@ def learn(
                     "metrics": _in_order(found),
                     "per_class_ap": results.class_average_precision(strategy.evaluator, names),
                     **page,
-                    **results.memory_page(memory),
+                    **results.memory_page(memory, ends),
                 }
             )
-            ends = [hi for _, hi in benchmark.scenario.ranges]
             results.write_scores(folder, strategy.evaluator, names)
             results.write_memory(folder, memory, ends)
             results.write_metrics(folder, records)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -20,10 +22,17 @@ ABSENT = 0.28
 AP_COLOURS = "viridis"
 
 
-def memory_matrix(memory: dict[str, np.ndarray], *, width: float) -> Figure:
+def memory_matrix(
+    memory: dict[str, np.ndarray], blocks: Sequence[dict[str, float]] = (), *, width: float
+) -> Figure:
     """One row per remembered image, one column per class, in blocks of experiences.
 
     Colour says who gave the label; full colour is present, faint absent, empty unknown.
+
+    Args:
+        memory: What ``memory.npz`` holds.
+        blocks: The share of right relabels, written into each block that has one.
+        width: In pixels.
     """
     experience, ends = memory["experience"], memory["class_ends"]
     labels, provenance = memory["labels"][:, : ends[-1]], memory["provenance"][:, : ends[-1]]
@@ -45,8 +54,17 @@ def memory_matrix(memory: dict[str, np.ndarray], *, width: float) -> Figure:
         column_starts = np.concatenate([[0], ends[:-1]])
         axes.set_xticks((column_starts + ends) / 2, [str(1 + i) for i in range(len(ends))])
         row_edges = np.array([0, *breaks, rows])
-        numbers = experience[row_edges[:-1]]
-        axes.set_yticks((row_edges[:-1] + row_edges[1:]) / 2, [str(1 + int(n)) for n in numbers])
+        numbers = experience[row_edges[:-1]].tolist()
+        row_centres = (row_edges[:-1] + row_edges[1:]) / 2
+        axes.set_yticks(row_centres, [str(1 + number) for number in numbers])
+        for block in blocks:
+            axes.text(
+                (column_starts + ends)[int(block["classes"])] / 2,
+                row_centres[numbers.index(block["images"])],
+                f"{100 * block['right']:.0f}",
+                ha="center", va="center", fontsize=8, fontweight="bold",
+                bbox={"boxstyle": "round,pad=0.15", "facecolor": PAPER, "linewidth": 0},
+            )  # fmt: skip
         axes.tick_params(length=0)
         axes.spines[:].set_visible(True)
         axes.set_xlabel("classes of experience")

@@ -31,6 +31,7 @@ class Step:
     per_class_ap: dict[str, float] = field(default_factory=dict)
     loss_terms: dict[str, list[float]] = field(default_factory=dict)
     relabelling: dict[str, float] = field(default_factory=dict)
+    relabelling_blocks: list[dict[str, float]] = field(default_factory=list)
     provenance: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     images_per_second: float | None = None

@@ -186,7 +186,7 @@ def _memory(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> It
         said = f"Labels: {shares}. {_relabels(group.first.last.relabelling)}".strip()
         name = f"{anchor}-memory-{place + 1}"
         text = f"Label block matrix of the memory of {group.label}. {said}"
-        figure = memory_matrix(memory, width=PANEL)
+        figure = memory_matrix(memory, group.first.last.relabelling_blocks, width=PANEL)
         panels.append(Panel(name, group.label, text, figure, note=said))
         course = relabelling_curves(group, width=PANEL)
         if course is not None:
@@ -195,8 +195,8 @@ def _memory(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> It
     if panels:
         text = (
             "Each row is an image in memory after the last experience (lowest seed), each column a class. "
-            "Strong colour: present. Faint: absent. Empty: nobody said. "
-            "Right relabels are counted against the truth that training never sees."
+            "Strong colour: present. Faint: absent. Empty: nobody said. Numbers: percent of the block's "
+            "relabels that are right. Right relabels are counted against the truth that training never sees."
         )
         yield Section("memory", "Labels in memory", text, panels, legend)
 

@@ -141,6 +141,12 @@ def _line(
             "accuracy": 0.97 - 0.01 * number, "precision": 0.8 - 0.03 * number,
             "recall": 0.7 - 0.05 * number + 0.02 * float(draw.random()), "count": 40.0 * end,
         }  # fmt: skip
+        line["relabelling_blocks"] = [
+            {"images": i, "classes": c, "right": 0.97 - 0.01 * abs(i - c), "count": 20}
+            for i in range(number + 1)
+            for c in range(number + 1)
+            if i != c
+        ]
     return line
 
 

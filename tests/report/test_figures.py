@@ -103,6 +103,22 @@ def test_a_memory_square_says_who_and_whether():
     assert [share for _, _, share in memory_shares(memory)] == pytest.approx([3 / 6, 1 / 6, 1 / 6])
 
 
+def test_right_relabels_are_written_into_their_blocks():
+    memory = {
+        "labels": np.zeros((5, 5)),
+        "provenance": np.ones((5, 5), dtype=np.uint8),
+        "experience": np.array([0, 0, 2, 2, 2]),
+        "class_ends": np.array([2, 4, 5]),
+    }
+    blocks = [
+        {"images": 2, "classes": 0, "right": 0.914, "count": 6},
+        {"images": 0, "classes": 2, "right": 1.0, "count": 2},
+    ]
+    (axes,) = memory_matrix(memory, blocks, width=330).axes
+    written = {text.get_text(): text.get_position() for text in axes.texts}
+    assert written == {"91": (1.0, 3.5), "100": (4.5, 1.0)}
+
+
 def test_memory_of_a_run_under_way_shows_classes_seen_so_far():
     memory = {
         "labels": np.array([[1.0, 0.0, np.nan]]),
