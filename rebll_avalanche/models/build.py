@@ -142,7 +142,9 @@ def _freeze_until(network: nn.Module, last: str) -> None:
     if not inside:
         names = [name for name, _ in network.named_modules() if name]
         close = difflib.get_close_matches(last, names, n=5, cutoff=0)
-        raise ValueError(f"no part of the backbone is called {last!r}; there are {', '.join(close)}")
+        raise ValueError(
+            f"no part of the backbone is called {last!r}; there are {', '.join(close)}"
+        )
     for _, parameter in parameters[: inside[-1] + 1]:
         parameter.requires_grad_(False)
 
