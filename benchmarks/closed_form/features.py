@@ -9,16 +9,16 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from tqdm import tqdm
 
 from rebll_avalanche.benchmarks.coco import read_coco
+from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.label_cache import LabelTable
 from rebll_avalanche.benchmarks.transforms import to_unit_range
 from rebll_avalanche.benchmarks.voc import VOC_CLASSES, read_voc
+from rebll_avalanche.experiment.features import pooled_features
 from rebll_avalanche.models import build_model
 
 FOLDERS = {"voc": "voc2007_small", "coco": "coco2014_small"}
-BATCH = 8
 
 
 @dataclass(frozen=True)
@@ -79,16 +79,11 @@ def _features(
     return dict(zip(stored["names"], stored["features"], strict=True))
 
 
-@torch.inference_mode()
 def _extract(paths: dict[str, str], backbone: str, image_size: int) -> Tensor:
     model = build_model(backbone, pretrained="pypi").eval()
-    files, size = list(paths.values()), (image_size, image_size)
-    pooled = []
-    for start in tqdm(range(0, len(files), BATCH), desc=f"{backbone} at {image_size}"):
-        pictures = []
-        for path in files[start : start + BATCH]:
-            with Image.open(path) as picture:
-                pictures.append(picture.convert("RGB").resize(size, Image.Resampling.BICUBIC))
-        batch = torch.stack([to_unit_range(picture) for picture in pictures])
-        pooled.append(model.features(batch).mean((2, 3)))
-    return torch.cat(pooled)
+    size = (image_size, image_size)
+
+    def squashed(picture: Image.Image) -> Tensor:
+        return to_unit_range(picture.resize(size, Image.Resampling.BICUBIC))
+
+    return pooled_features(model, ImageFiles(list(paths.values())), squashed)
