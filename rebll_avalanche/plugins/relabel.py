@@ -6,6 +6,7 @@ import warnings
 from functools import partial
 from typing import Any
 
+import torch
 from avalanche.training.plugins import ReplayPlugin, SupervisedPlugin
 from torch import Tensor, nn
 
@@ -115,9 +116,10 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         if not len(self.memory) or not self._old_classes:
             return
         old = slice(0, self._old_classes)
-        images, labels = self.memory.draw(self.batch_size_mem)
-        logits = strategy.model(images.to(strategy.device, non_blocking=True))
-        labels = labels.to(strategy.device, non_blocking=True)
+        images, labels = (
+            _sent(part, strategy.device) for part in self.memory.draw(self.batch_size_mem)
+        )
+        logits = strategy.model(images)
         loss = er_loss(
             logits[:, old],
             labels[:, old],
@@ -172,4 +174,11 @@ class OnlineRelabelPlugin(SupervisedPlugin):
 
 
 def _predict(model: nn.Module, device: Any, images: Tensor) -> Tensor:
-    return probability(forward_frozen(model, images.to(device)))
+    return probability(forward_frozen(model, _sent(images, device)))
+
+
+def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor on its way to the device; a GPU copies without being waited for only if it is pinned."""
+    if device.type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
+import pytest
 import torch
 from avalanche.training import Naive
 from torch import nn
@@ -9,7 +12,7 @@ from torch import nn
 from rebll_avalanche.benchmarks import multilabel_benchmark
 from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.memory import Provenance
-from rebll_avalanche.plugins import OnlineRelabelPlugin
+from rebll_avalanche.plugins import OnlineRelabelPlugin, relabel
 
 GT, OLD, NEW = Provenance.GROUND_TRUTH, Provenance.PREVIOUS_MODEL, Provenance.CURRENT_MODEL
 
@@ -130,3 +133,14 @@ def test_without_relabelling_the_gaps_stay():
     provenance = plugin.memory.label_matrix()[1]
     assert torch.equal(provenance.bool(), torch.eye(3).repeat_interleave(2, dim=0).bool())
     assert torch.isfinite(plugin.terms.last["er"])
+
+
+@pytest.mark.parametrize(("kind", "pinned"), [("cuda", True), ("cpu", False)])
+def test_memory_is_sent_to_a_gpu_from_pinned_memory(kind, pinned):
+    """Otherwise the host waits for every copy, whatever non_blocking says."""
+    tensor = Mock()
+    device = torch.device(kind)
+    relabel._sent(tensor, device)
+    source = tensor.pin_memory.return_value if pinned else tensor
+    source.to.assert_called_once_with(device, non_blocking=True)
+    assert tensor.pin_memory.called == pinned
