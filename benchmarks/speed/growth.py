@@ -151,16 +151,16 @@ def draw(results: dict[str, dict[int, Cost]], path: Path) -> None:
         }
         for (name, ys), marker in zip(curves.items(), "osD", strict=True):
             panel.plot(xs, ys, marker=marker, label=name)
-        anchor = curves["sampling and relabelling"][-1]
-        panel.plot(
-            xs, [anchor * x / xs[-1] for x in xs], color="0.6", ls=":", lw=1, label="proportional"
-        )
+        if axis != "classes":  # where nothing grows there is nothing to compare with
+            anchor = curves["sampling and relabelling"][-1]
+            line = [anchor * x / xs[-1] for x in xs]
+            panel.plot(xs, line, color="0.5", ls=":", label="proportional")
         panel.set(xscale="log", yscale="log", xlabel=labels[axis][0], title=labels[axis][1])
         panel.set_xticks(xs, [f"{x}" for x in xs])
         panel.minorticks_off()
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("CPU milliseconds")
-    panels[0].legend(fontsize=8)
+    panels[1].legend(fontsize=8)
     figure.savefig(path, dpi=110)
 
 

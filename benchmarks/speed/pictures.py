@@ -44,7 +44,7 @@ def _unit(array: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(array.transpose(2, 0, 1).astype(np.float32)).div_(255)
 
 
-def rows(images: int = 384, rounds: int = 5) -> list[Row]:
+def rows(images: int = 128, rounds: int = 12) -> list[Row]:
     """Epochs over an experience of all images, and batches of memory."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -108,7 +108,7 @@ def _replay_row(benchmark: VOC2007, rounds: int) -> Row:
         torch.manual_seed(0)
         memory.draw(MEMORY)
 
-    best = turn_by_turn(3 * rounds, ours=seconds(ours), bare=seconds(bare))
+    best = turn_by_turn(2 * rounds, ours=seconds(ours), bare=seconds(bare))
     per_image = {name: 1e6 * value / MEMORY for name, value in best.items()}
     return Row(
         "memory replay, images in files / arrays in memory",

@@ -30,7 +30,7 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "two threads": {"threads": 2},
     "accumulate 2 x 16": {"batch": 16, "accumulate": 2},
     "evaluation batch 8": {"eval_batch": 8},
-    "evaluation batch 128": {"eval_batch": 128},
+    "evaluation batch 64": {"eval_batch": 64},
     "compile": {"compile": True},
     "channels_last + compile": {"channels_last": True, "compile": True},
 }
@@ -88,8 +88,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--backbone", default="tf_efficientnet_lite0")
     parser.add_argument("--image-size", type=int, default=96)
-    parser.add_argument("--images", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--images", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--wall", action="store_true", help="time as it passes, not CPU time")
     parser.add_argument("--switches", nargs="+", default=ONE_THREAD, choices=SWITCHES)
     arguments = parser.parse_args()

@@ -183,8 +183,8 @@ def evaluation_row(backbone: str, side: int, batch: int, images: int, rounds: in
 def rows() -> list[Row]:
     """A small network, where overhead shows, and one as it is used."""
     return [
-        *training_rows("small_cnn", side=48, batch=64, steps=5, rounds=4),
-        *training_rows("tf_efficientnet_lite0", side=96, batch=32, steps=2, rounds=3),
-        evaluation_row("small_cnn", side=48, batch=64, images=512, rounds=5),
-        evaluation_row("tf_efficientnet_lite0", side=96, batch=64, images=192, rounds=3),
+        *training_rows("small_cnn", side=48, batch=64, steps=2, rounds=10),
+        *training_rows("tf_efficientnet_lite0", side=96, batch=32, steps=2, rounds=4),
+        evaluation_row("small_cnn", side=48, batch=64, images=256, rounds=10),
+        evaluation_row("tf_efficientnet_lite0", side=96, batch=64, images=128, rounds=5),
     ]
