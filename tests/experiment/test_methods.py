@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rebll_avalanche.experiment.methods import METHOD_OPTIONS
+from rebll_avalanche.experiment.methods import CEILINGS, METHOD_OPTIONS
 from rebll_avalanche.strategies import METHODS
 from rebll_avalanche.strategies.baselines import FineTuning
 
@@ -27,6 +27,7 @@ def parameters(build: Any) -> dict[str, inspect.Parameter]:
 
 def test_every_method_is_listed() -> None:
     assert set(METHOD_OPTIONS) == set(METHODS), "add the method to experiment/methods.py"
+    assert set(CEILINGS) == {name for name, method in METHODS.items() if method.joint}
 
 
 @pytest.mark.parametrize("name", METHODS)
