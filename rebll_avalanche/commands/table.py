@@ -33,7 +33,7 @@ def parse(argv: Sequence[str]) -> Any:
     config, study, arguments = parse_study(argv, prog="rebll table", description=HELP, extend=more)
     if arguments.jobs < 1:
         raise ValueError(f"--jobs must be at least 1, got {arguments.jobs}")
-    given = {
+    given: dict[str, Any] = {
         name: tuple(values)
         for name in ("methods", "scenarios", "seeds")
         if (values := getattr(arguments, name))

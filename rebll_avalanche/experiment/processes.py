@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from pathlib import Path
@@ -45,7 +45,7 @@ def run_all(
     *,
     jobs: int = 1,
     on_progress: Callable[[Planned, str], None] | None = None,
-) -> Iterator[Ended]:
+) -> Generator[Ended, None, None]:
     """Run configurations, so many at once, and say of each how it ended.
 
     Args:
