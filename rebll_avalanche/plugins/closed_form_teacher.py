@@ -35,7 +35,7 @@ class ClosedFormTeacher(Teacher):
         """Add the experience to the sums and solve; asking twice does it once."""
         if self.successor is None:
             assert self.model is not None
-            successor = frozen_copy(self.model)
+            successor: Any = frozen_copy(self.model)
             successor.head.grow(class_range(strategy.experience)[1])
             seen = SimpleNamespace(
                 model=successor.requires_grad_(False),
