@@ -44,6 +44,20 @@ def test_what_is_wrong_ends_in_a_line_not_in_a_traceback(
     assert capsys.readouterr().err == "rebll run: no recipe at none.yaml\n"
 
 
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--stream", "tset"], "--stream must be one of train, test, valid, got 'tset'"),
+        (["--images", "0"], "--images must be at least 1, got 0"),
+    ],
+)
+def test_show_refuses_before_it_reads_a_data_set(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", *argv]) == 2
+    assert capsys.readouterr().err == f"rebll show: {message}\n"
+
+
 @pytest.mark.parametrize("command", [["--help"], ["run", "--help"], ["--version"]])
 def test_a_reader_that_has_seen_enough_costs_no_traceback(command: list[str]) -> None:
     reading, writing = os.pipe()

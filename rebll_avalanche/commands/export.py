@@ -13,8 +13,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which run, and where to."""
     parser.add_argument("run", type=Path, help="a run folder")
     parser.add_argument(
-        "--onnx", type=Path, required=True, metavar="FILE", help="the file to write"
-    )
+        "--onnx", type=Path, nargs="?", metavar="FILE",
+        help="the file to write; RUN/model.onnx if not given",
+    )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -22,6 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rebll_avalanche.inference import load_run
     from rebll_avalanche.onnx_export import export_onnx
 
-    difference = export_onnx(load_run(arguments.run), arguments.onnx)
-    print(f"{arguments.onnx} (largest difference to torch: {difference:.1e})")
+    file = arguments.onnx or arguments.run / "model.onnx"
+    difference = export_onnx(load_run(arguments.run), file)
+    print(f"{file} (largest difference to torch: {difference:.1e})")
     return 0

@@ -9,6 +9,8 @@ NAME = "show"
 HELP = """Draw some images of every experience with the classes it labels and those it hides,
 for example: rebll show recipe.yaml --to experiences.png."""
 
+STREAMS = ("train", "test", "valid")
+
 
 def parse(argv: Sequence[str]) -> Any:
     """The recipe and where to draw."""
@@ -20,6 +22,10 @@ def parse(argv: Sequence[str]) -> Any:
         parser.add_argument("--stream", default="train", help="train, test or valid")
 
     config, arguments = parse_settings(argv, prog="rebll show", description=HELP, extend=more)
+    if arguments.stream not in STREAMS:
+        raise ValueError(f"--stream must be one of {', '.join(STREAMS)}, got {arguments.stream!r}")
+    if arguments.images < 1:
+        raise ValueError(f"--images must be at least 1, got {arguments.images}")
     arguments.config = config
     return arguments
 

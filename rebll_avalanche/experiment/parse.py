@@ -166,7 +166,7 @@ def _config(arguments: Any) -> Config:
 def _last_value(argv: Sequence[str], option: str) -> str | None:
     """What a command line says about an option, before it is parsed."""
     value = None
-    for token, following in zip(argv, [*argv[1:], ""], strict=True):
+    for token, following in zip(argv, [*argv[1:], ""], strict=False):
         if token == option:
             value = following
         elif token.startswith(f"{option}="):

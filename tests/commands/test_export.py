@@ -54,6 +54,15 @@ def test_a_file_that_differs_is_not_kept(trained_run, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("argv", [[], ["--onnx"]])
+def test_the_file_lies_in_the_run_if_none_is_named(trained_run, argv, monkeypatch, capsys):
+    written = []
+    monkeypatch.setattr(onnx_export, "export_onnx", lambda run, path: written.append(path) or 0.0)
+    assert cli.main(["export", str(trained_run), *argv]) == 0
+    assert written == [trained_run / "model.onnx"]
+    assert str(written[0]) in capsys.readouterr().out
+
+
 def test_missing_packages_are_named(trained_run, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert cli.main(["export", str(trained_run), "--onnx", str(tmp_path / "model.onnx")]) == 2

@@ -44,6 +44,10 @@ def test_recipe_then_command_line_then_defaults(recipe: str) -> None:
     assert parse("--seed", "3", recipe).method == {"name": "rebll", "alpha": 1.0}
 
 
+def test_without_anything_the_defaults_run() -> None:
+    assert parse() == Config()
+
+
 def test_another_method_has_other_parameters(recipe: str) -> None:
     assert parse("--method.name", "lwf", "--method.temperature", "3").method_options == {
         "temperature": 3.0
