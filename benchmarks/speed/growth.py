@@ -142,9 +142,7 @@ def draw(results: dict[str, dict[int, Cost]], path: Path) -> None:
         xs = list(costs)
         curves = {
             "one training step": [c.step for c in costs.values()],
-            "evaluation of 256 images": [
-                c.all_evaluations if whole else c.evaluation for c in costs.values()
-            ],
+            "evaluation": [c.all_evaluations if whole else c.evaluation for c in costs.values()],
             "sampling and relabelling": [
                 c.all_relabellings if whole else c.relabelling for c in costs.values()
             ],
