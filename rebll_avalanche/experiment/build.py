@@ -47,6 +47,7 @@ def _benchmark(config: BenchmarkConfig) -> MultiLabelBenchmark:
         options["features"] = FrozenFeatures(
             config.features,
             pretrained=config.features_pretrained,
+            until=config.features_until,
             image_size=config.image_size or 224,
             folder=config.image_cache,
         )
@@ -81,6 +82,7 @@ def build_network(
         head=config.model.head or get_method(config.method_name).head,
         bn_mode=config.model.bn_mode,
         freeze_until=config.model.freeze_until,
+        start_after=config.benchmark.features_until,
         in_features=input_shape[0] if config.model.backbone == "vector" else None,
         hidden=config.model.hidden,
     )

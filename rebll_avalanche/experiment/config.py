@@ -38,6 +38,8 @@ class BenchmarkConfig:
         validation_size: Fraction of training images held out for the "valid" stream.
         features: Name of a backbone: its pooled features, computed once, stand for the images.
         features_pretrained: Where that backbone's weights come from; see model.pretrained.
+        features_until: Keep the maps that come out of this part of the backbone, such as "blocks.5";
+            what follows it is the network that learns.
         image_cache: Folder for decoded images of image_size, which are read many times faster;
             with features, the folder for these.
         on_error: Refuse a data set with broken pictures, or go on without these.
@@ -57,6 +59,7 @@ class BenchmarkConfig:
     validation_size: float = 0.0
     features: str | None = None
     features_pretrained: str | None = "pypi"
+    features_until: str | None = None
     image_cache: str | None = None
     on_error: Literal["raise", "skip"] = "raise"
     seed: int = 0
@@ -194,10 +197,14 @@ class Config:
     loggers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.benchmark.features and self.model.backbone != "vector":
+        features, until = self.benchmark.features, self.benchmark.features_until
+        if until and not features:
+            raise ValueError(f"benchmark.features_until is {until!r}, of no benchmark.features")
+        if features and self.model.backbone != (fitting := features if until else "vector"):
+            made = f"maps, which the rest of {features} takes" if until else "vectors"
             raise ValueError(
-                "benchmark.features makes vectors of the images, so model.backbone must be 'vector', "
-                f"got {self.model.backbone!r}"
+                f"benchmark.features makes {made} of the images, so model.backbone must be "
+                f"{fitting!r}, got {self.model.backbone!r}"
             )
         if self.evaluation.stream == "valid" and not self.benchmark.validation_size:
             raise ValueError(

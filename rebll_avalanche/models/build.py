@@ -64,6 +64,7 @@ def build_model(
     head: str = "linear",
     bn_mode: str = "train",
     freeze_until: str | None = None,
+    start_after: str | None = None,
     in_features: int | None = None,
     hidden: int = 0,
     **head_options: Any,
@@ -84,6 +85,8 @@ def build_model(
         bn_mode: ``"train"`` or ``"frozen_after_base"``.
         freeze_until: The backbone learns only after this part of it, by the backbone's own names
             (``"blocks.2"`` of an EfficientNet): less to compute, and less to forget.
+        start_after: The network is what follows this part of the backbone, and its inputs are the maps
+            that come out of it: see :class:`~rebll_avalanche.experiment.features.FrozenFeatures`.
         in_features: Length of the vectors, for ``"vector"`` only.
         hidden: Width of a layer that learns between vectors and head, for ``"vector"`` only.
         **head_options: Passed to the head (for ``"l2p"`` and ``"lanes"``, to what is learned beside the
@@ -117,6 +120,9 @@ def build_model(
         backbone = _timm_backbone(name, pretrained, weights)
         channels = backbone.num_features
         mean, std = backbone.network.pretrained_cfg["mean"], backbone.network.pretrained_cfg["std"]
+    if start_after is not None:
+        _start_after(getattr(backbone, "network", backbone), start_after)
+        mean = std = None  # the part that was left out takes the pictures
     if freeze_until is not None:
         _freeze_until(getattr(backbone, "network", backbone), freeze_until)
     if head == "l2p":
@@ -137,16 +143,34 @@ def build_model(
 
 def _freeze_until(network: nn.Module, last: str) -> None:
     """Freeze all parameters up to those of the module called ``last``, in the network's order."""
-    parameters = list(network.named_parameters())
-    inside = [n for n, (name, _) in enumerate(parameters) if name.startswith(f"{last}.")]
-    if not inside:
-        names = [name for name, _ in network.named_modules() if name]
+    for module in modules_until(network, last):
+        module.requires_grad_(False)
+
+
+def _start_after(network: nn.Module, last: str) -> None:
+    """Take all modules up to the one called ``last`` out of a network that calls them in order."""
+    names = {module: name for name, module in network.named_modules()}
+    for name in [names[module] for module in modules_until(network, last)]:
+        parent, _, child = name.rpartition(".")
+        setattr(network.get_submodule(parent), child, nn.Identity())
+
+
+def modules_until(network: nn.Module, last: str) -> list[nn.Module]:
+    """The modules up to the one called ``last``, in the network's order; none inside another.
+
+    Raises:
+        ValueError: When there is no such module, naming those that are there.
+    """
+    names = [name for name, _ in network.named_modules() if name]
+    if last not in names:
         close = difflib.get_close_matches(last, names, n=5, cutoff=0)
         raise ValueError(
             f"no part of the backbone is called {last!r}; there are {', '.join(close)}"
         )
-    for _, parameter in parameters[: inside[-1] + 1]:
-        parameter.requires_grad_(False)
+    # Parents of the last module are only partly before its end.
+    before = [name for name in names[: names.index(last) + 1] if not last.startswith(f"{name}.")]
+    whole = [n for n in before if not any(n.startswith(f"{other}.") for other in before)]
+    return [network.get_submodule(name) for name in whole]
 
 
 def _timm_backbone(

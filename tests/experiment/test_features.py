@@ -16,6 +16,7 @@ from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.features import FrozenFeatures
 from rebll_avalanche.experiment.folder import read_config
 from rebll_avalanche.experiment.run import run_experiment
+from rebll_avalanche.models import build_model
 
 PICTURES = np.random.RandomState(0).randint(0, 256, (3, 20, 20, 3), dtype=np.uint8)
 
@@ -73,6 +74,33 @@ def test_a_benchmark_of_vectors(frozen: FrozenFeatures) -> None:
         torch.testing.assert_close(y, before.dataset[0][1], equal_nan=True)
 
 
+def test_a_run_on_maps_of_the_first_part(tmp_path: Path) -> None:
+    benchmark = {
+        "name": "scenes",
+        "scenario": "B10-C10",
+        "train_size": 60,
+        "test_size": 60,
+        "image_size": 32,
+        "features": "test_efficientnet",
+        "features_pretrained": None,
+        "features_until": "blocks.2",
+        "image_cache": str(tmp_path / "cache"),
+    }
+    config = Config.from_dict(
+        {
+            "benchmark": benchmark,
+            "model": {"backbone": "test_efficientnet"},
+            "method": {"name": "csc-r", "mem_size": 4},
+            "training": {"epochs": 1, "device": "cpu"},
+        }
+    )
+    run_experiment(config, tmp_path / "run")
+    network = build_model("test_efficientnet").backbone.network
+    maps = network.blocks[:3](network.bn1(network.conv_stem(torch.rand(1, 3, 32, 32))))
+    environment = read_config(tmp_path / "run")["environment"]
+    assert tuple(environment["input_shape"]) == maps.shape[1:]
+
+
 def test_a_run_on_vectors(tmp_path: Path) -> None:
     benchmark = {
         "name": "scenes",
@@ -102,6 +130,11 @@ def test_a_run_on_vectors(tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ({"benchmark": {"features": "resnet18"}}, r"model\.backbone must be 'vector'"),
+        (
+            {"benchmark": {"features": "resnet18", "features_until": "layer3"}},
+            r"maps, which the rest of resnet18 takes.*model\.backbone must be 'resnet18'",
+        ),
+        ({"benchmark": {"features_until": "layer3"}}, r"'layer3', of no benchmark\.features"),
         ({"model": {"hidden": 8}}, r"model\.hidden belongs to the backbone 'vector'"),
     ],
 )

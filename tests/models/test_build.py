@@ -127,3 +127,25 @@ def test_only_what_follows_the_frozen_part_learns():
 def test_a_frozen_part_that_does_not_exist():
     with pytest.raises(ValueError, match=r"no part of the backbone is called 'block.2'.*blocks.2"):
         build_model("tf_efficientnet_lite0", freeze_until="block.2")
+
+
+@pytest.mark.parametrize(
+    ("backbone", "last", "channels"),
+    [("tf_efficientnet_lite0", "blocks.5", 192), ("resnet18", "layer3", 256)],
+)
+def test_the_rest_of_a_backbone_goes_on_where_the_first_part_ends(backbone, last, channels):
+    torch.manual_seed(0)
+    whole = build_model(backbone).eval()
+    rest = build_model(backbone, start_after=last).eval()
+    rest.backbone.load_state_dict(whole.backbone.state_dict(), strict=False)
+    maps = []
+    part = whole.backbone.network.get_submodule(last)
+    part.register_forward_hook(lambda module, given, output: maps.append(output))
+    pictures = torch.rand(2, 3, 64, 64)
+    features = whole.features(pictures)
+    assert maps[0].shape[1] == channels
+    torch.testing.assert_close(rest.features(maps[0]), features, rtol=0, atol=0)
+    learned = {name for name, _ in whole.backbone.named_parameters()}
+    kept = {name for name, _ in rest.backbone.named_parameters()}
+    assert kept < learned
+    assert not any(name.startswith(f"network.{last}.") for name in kept)
