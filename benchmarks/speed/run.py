@@ -46,7 +46,11 @@ def main() -> None:
         os.environ["XDG_CACHE_HOME"] = folder  # nobody's own caches help or suffer
         for name in sys.argv[1:] or parts:
             print(f"measuring {name} ...", file=sys.stderr, flush=True)
-            rows += parts[name]()
+            found = parts[name]()
+            print(
+                *(" | ".join(row.cells()) for row in found), sep="\n", file=sys.stderr, flush=True
+            )
+            rows += found
     print(table(rows))
     took = (time.perf_counter() - started) / 60
     print(f"\ntorch {torch.__version__}, {platform.machine()}, one thread, {took:.0f} minutes")
