@@ -41,9 +41,11 @@ Row = dict[str, str]
 
 def as_printed(run: Run) -> bool:
     """Whether a run may stand for a row of the paper: test images, the method's own parameters."""
-    given = {key for key, value in run.config["method"].items() if value is not None}
+    method = {key: value for key, value in run.config["method"].items() if value is not None}
+    own = method.keys() - {"name", "mem_size", "preset"}
+    printed = not own and method.get("preset", "paper") == "paper"
     tested = run.config["evaluation"]["stream"] == "test"
-    return tested and given <= {"name", "mem_size"} and not run.config.get("extensions")
+    return printed and tested and not run.config.get("extensions")
 
 
 def network(run: Run) -> str:

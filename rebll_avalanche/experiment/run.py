@@ -6,6 +6,7 @@ import inspect
 import math
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ from rebll_avalanche.experiment.seeding import seed_everything
 from rebll_avalanche.experiment.snapshot import capture, restore
 from rebll_avalanche.experiment.stream import evaluation_stream
 from rebll_avalanche.metrics import read_metrics
+from rebll_avalanche.plugins import AKDPlugin, OnlineRelabelPlugin
+from rebll_avalanche.plugins.rebll import PRESETS
 from rebll_avalanche.scenario import class_range
 from rebll_avalanche.strategies import get_method
 
@@ -158,14 +161,22 @@ def _in_order(metrics: dict[str, float]) -> dict[str, float]:
 def method_as_run(config: Config) -> dict[str, Any]:
     """The method with its defaults, in plain values: what a reader of the results needs to know."""
     method = get_method(config.method_name)
-    defaults = inspect.signature(method.build).parameters
-    options = {
-        name: defaults[name].default
-        for name in METHOD_OPTIONS[config.method_name]
-        if name in defaults and isinstance(defaults[name].default, bool | int | float | str)
-    }
-    parameters = options | config.method_options
+    listed = METHOD_OPTIONS[config.method_name]
+    values = _plain_defaults(method.build) | config.method_options
+    if "preset" in values:  # what is not given is as the preset says, or else as RebLL's halves say
+        halves = _plain_defaults(AKDPlugin) | _plain_defaults(OnlineRelabelPlugin)
+        values = halves | PRESETS[values["preset"]] | values
+    parameters = {name: values[name] for name in listed if name in values}
     return {"label": method.label, "joint": method.joint, "parameters": parameters}
+
+
+def _plain_defaults(build: Callable[..., Any]) -> dict[str, Any]:
+    """Arguments that have a number, a word or a truth value by default."""
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(build).parameters.items()
+        if isinstance(parameter.default, bool | int | float | str)
+    }
 
 
 def _resolved(

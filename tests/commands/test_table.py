@@ -73,7 +73,7 @@ profiles:
     last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
     assert last["trainable_parameters"] > 100_000
     assert last["peak_memory_bytes"] > 1e8
-    assert "Parameters" in Path("runs/quick/study.html").read_text()  # the figure of the sweep
+    assert '-sweep-1"' in Path("runs/quick/study.html").read_text()
     assert main(["table", "study.yaml", "--profile", "quick", "--training.lr", "0.5"]) == 2
     assert "training.lr: was 0.001, is 0.5" in capsys.readouterr().err
 

@@ -8,10 +8,14 @@ from functools import partial
 from typing import Any
 
 import pytest
+from avalanche.training.supervised import GEM
 
+from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.methods import CEILINGS, METHOD_OPTIONS
+from rebll_avalanche.experiment.run import method_as_run
+from rebll_avalanche.plugins.rebll import PRESETS
 from rebll_avalanche.strategies import METHODS
-from rebll_avalanche.strategies.baselines import FineTuning
+from rebll_avalanche.strategies.baselines import FineTuning, adopt_gem
 
 COMMON = set(inspect.signature(FineTuning).parameters) | {"options", "buffer"}
 
@@ -20,7 +24,8 @@ def parameters(build: Any) -> dict[str, inspect.Parameter]:
     """What the function or class behind a method takes, and Avalanche's strategy inside it."""
     inner = build.func if isinstance(build, partial) else build
     found = dict(inspect.signature(inner).parameters)
-    for wrapped in build.args if isinstance(build, partial) else ():
+    strategies = build.args if isinstance(build, partial) else [GEM] * (build is adopt_gem)
+    for wrapped in strategies:
         found |= inspect.signature(wrapped.__init__).parameters
     return found
 
@@ -51,4 +56,20 @@ def test_choices_contain_the_defaults() -> None:
         for option, kind in options.items():
             choices = typing.get_args(kind)
             default = parameters(METHODS[name].build)[option].default
-            assert not choices or default in choices
+            assert not choices or default in (None, *choices)  # None: as a preset says
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ({"name": "rebll"}, {"preset": "paper", "alpha": 1.2, "beta": 0.7, "policy": "reservoir"}),
+        ({"name": "rebll", "preset": "best", "beta": 0.9}, {"beta": 0.9} | PRESETS["best"]),
+        ({"name": "bce+kd"}, {"alpha": 0.0, "lambda_akd": 0.15}),
+        ({"name": "lwf"}, {"temperature": 2.0}),
+    ],
+)
+def test_a_record_holds_the_values_that_were_used(
+    method: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    parameters = method_as_run(Config.from_dict({"method": method}))["parameters"]
+    assert {name: parameters[name] for name in expected} == expected
