@@ -105,13 +105,19 @@ def load_run(folder: str | Path) -> TrainedModel:
             f"{folder} has not finished its first experience; run `rebll run` until it has"
         )
     shape = tuple(record["environment"]["input_shape"])
+    on_maps = config.benchmark.features_until is not None
     if len(shape) != 3:
         raise ValueError(f"{folder} learned from inputs of shape {shape}, not from pictures")
     # Speed options of the training do not matter here, and would only cost accuracy and start-up time.
     plain = replace(config, training=replace(config.training, precision="float32", compile=False))
-    model = build_network(plain, shape, pretrained=False)
+    learned = end["strategy"]["model"]
+    if on_maps:
+        model, learned = _with_first_part(plain, record["weights"], learned)
+        shape = (3, *[config.benchmark.image_size or 224] * 2)
+    else:
+        model = build_network(plain, shape, pretrained=False)
     try:
-        model.load_state_dict(end["strategy"]["model"])
+        model.load_state_dict(learned)
     except RuntimeError as error:
         maker = record.get("versions", {}).get("rebll-avalanche", "of unknown number")
         raise ValueError(
@@ -121,6 +127,25 @@ def load_run(folder: str | Path) -> TrainedModel:
     model.eval()
     names = tuple(record["class_names"][: model.num_classes])
     return TrainedModel(folder, config, model, names, shape[-1])
+
+
+def _with_first_part(
+    config: Config, weights: dict[str, Any], learned: dict[str, Tensor]
+) -> tuple[MultiLabelModel, dict[str, Tensor]]:
+    """The whole network of a run that learned from maps, with the weights it began with, and all of them.
+
+    Raises:
+        ValueError: When the weights that made the maps are not those that are there now.
+    """
+    pictures = replace(config.benchmark, features=None, features_until=None)
+    network = replace(config.model, pretrained=config.benchmark.features_pretrained)
+    model = build_network(replace(config, benchmark=pictures, model=network), (3,))
+    if weights["sha256"] is None or model.weights["sha256"] != weights["sha256"]:
+        raise ValueError(
+            f"the run's maps were made with the weights {weights['source']} of hash "
+            f"{weights['sha256']}, found are those of hash {model.weights['sha256']}"
+        )
+    return model, model.state_dict() | learned
 
 
 def read_picture(path: str | Path) -> Image.Image:

@@ -16,7 +16,7 @@ from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.features import FrozenFeatures
 from rebll_avalanche.experiment.folder import read_config
 from rebll_avalanche.experiment.run import run_experiment
-from rebll_avalanche.models import build_model
+from rebll_avalanche.inference import load_run
 
 PICTURES = np.random.RandomState(0).randint(0, 256, (3, 20, 20, 3), dtype=np.uint8)
 
@@ -75,30 +75,34 @@ def test_a_benchmark_of_vectors(frozen: FrozenFeatures) -> None:
 
 
 def test_a_run_on_maps_of_the_first_part(tmp_path: Path) -> None:
-    benchmark = {
+    settings = {
         "name": "scenes",
         "scenario": "B10-C10",
         "train_size": 60,
         "test_size": 60,
         "image_size": 32,
-        "features": "test_efficientnet",
-        "features_pretrained": None,
-        "features_until": "blocks.2",
+        "features": "tf_efficientnet_lite0",
+        "features_until": "blocks.5",
         "image_cache": str(tmp_path / "cache"),
     }
     config = Config.from_dict(
         {
-            "benchmark": benchmark,
-            "model": {"backbone": "test_efficientnet"},
+            "benchmark": settings,
+            "model": {"backbone": "tf_efficientnet_lite0", "pretrained": "pypi"},
             "method": {"name": "csc-r", "mem_size": 4},
             "training": {"epochs": 1, "device": "cpu"},
         }
     )
     run_experiment(config, tmp_path / "run")
-    network = build_model("test_efficientnet").backbone.network
-    maps = network.blocks[:3](network.bn1(network.conv_stem(torch.rand(1, 3, 32, 32))))
-    environment = read_config(tmp_path / "run")["environment"]
-    assert tuple(environment["input_shape"]) == maps.shape[1:]
+    assert read_config(tmp_path / "run")["environment"]["input_shape"] == [192, 1, 1]
+    # Its model takes pictures, and says of these what it said of their maps.
+    trained = load_run(tmp_path / "run")
+    benchmark = MultiLabelScenes("B10-C10", train_size=60, test_size=60, image_size=32)
+    pictures = [Image.fromarray(picture) for picture in benchmark.scenes["test"].images]
+    with np.load(tmp_path / "run" / "scores.npz") as kept:
+        said = torch.from_numpy(kept["scores"])
+    now = trained.scores(trained.prepare(pictures))
+    torch.testing.assert_close(now, said.to(now), atol=1e-3, rtol=0)
 
 
 def test_a_run_on_vectors(tmp_path: Path) -> None:
