@@ -173,5 +173,9 @@ def _loggers(config: Config, folder: Path) -> list[Any]:
         elif name == "tensorboard":
             made.append(logging.TensorboardLogger(folder / "tensorboard"))
         else:
-            made.append(logging.WandBLogger(project_name="rebll", run_name=config.folder_name))
+            from rebll_avalanche.experiment.wandb import WandBNumbers
+
+            made.append(
+                WandBNumbers(name=config.folder_name, folder=folder, config=config.to_dict())
+            )
     return made
