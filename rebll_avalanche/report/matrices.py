@@ -62,7 +62,7 @@ def memory_matrix(
                 (column_starts + ends)[int(block["classes"])] / 2,
                 row_centres[numbers.index(block["images"])],
                 f"{100 * block['right']:.0f}",
-                ha="center", va="center", fontsize=8, fontweight="bold",
+                ha="center", va="center", fontsize=min(8, 60 / len(ends)), fontweight="bold",
                 bbox={"boxstyle": "round,pad=0.15", "facecolor": PAPER, "linewidth": 0},
             )  # fmt: skip
         axes.tick_params(length=0)
