@@ -97,9 +97,9 @@ class SchedulePlugin(SupervisedPlugin):
             self._base_rates = [group["lr"] for group in optimizer.param_groups]
         rates = list(self._base_rates)
         if strategy.experience.current_experience > 0:
-            scales = {"backbone": self.later_lr_scale * self.later_backbone_lr_scale}
+            backbone = self.later_lr_scale * self.later_backbone_lr_scale
             rates = [
-                rate * scales.get(group.get("part"), self.later_lr_scale)
+                rate * (backbone if group.get("part") == "backbone" else self.later_lr_scale)
                 for rate, group in zip(rates, optimizer.param_groups, strict=True)
             ]
         optimizer.state.clear()
