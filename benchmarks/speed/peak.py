@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-import resource
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 from comparison import Row
 
@@ -13,8 +14,12 @@ BACKBONE, SIDE, BATCH, STEPS = "tf_efficientnet_lite0", 96, 32, 3
 
 
 def _resident() -> float:
-    """The most memory this process has had so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """The most memory this process has had so far, in MB.
+
+    Linux counts it anew for a new program in ``VmHWM``; ``ru_maxrss`` would start at the parent's.
+    """
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024  # type: ignore[index]
 
 
 def _run(contestant: str) -> None:

@@ -185,6 +185,6 @@ def rows() -> list[Row]:
     return [
         *training_rows("small_cnn", side=48, batch=64, steps=2, rounds=10),
         *training_rows("tf_efficientnet_lite0", side=96, batch=32, steps=2, rounds=4),
-        evaluation_row("small_cnn", side=48, batch=64, images=256, rounds=10),
+        evaluation_row("small_cnn", side=48, batch=64, images=512, rounds=12),
         evaluation_row("tf_efficientnet_lite0", side=96, batch=64, images=128, rounds=5),
     ]
