@@ -66,7 +66,7 @@ class RidgeSums:
         self._check(features, labels)
         rows, labels = with_one(features), labels.to(self.cross)
         weighted = rows if weights is None else rows * weights.to(rows)[:, None]
-        self.gram += weighted.T @ rows
+        self.gram.addmm_(weighted.T, rows)  # in place: the product is as large as the sums
         self._add_labels(weighted, labels, weights)
 
     def add_labels(self, features: Tensor, labels: Tensor) -> None:
@@ -131,7 +131,7 @@ class RidgeSums:
         return sum(sum_.numel() * sum_.element_size() for sum_ in self.state_dict().values())
 
     def _add_labels(self, rows: Tensor, labels: Tensor, weights: Tensor | None) -> None:
-        self.cross += rows.T @ labels
+        self.cross.addmm_(rows.T, labels)
         squares = labels.square()
         if weights is not None:
             squares = squares * weights.to(squares)[:, None]

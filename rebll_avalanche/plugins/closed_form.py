@@ -252,8 +252,8 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         again = torch.zeros(len(images), dtype=torch.bool)
         if self.recognise_repeats:
             for index, image in enumerate(images.cpu()):
-                content = image.contiguous().numpy().tobytes()
-                digest = hashlib.blake2b(content, digest_size=8).digest()
+                pixels = image.contiguous().numpy()
+                digest = hashlib.blake2b(pixels, digest_size=8).digest()
                 fingerprint = int.from_bytes(digest, "little", signed=True)
                 again[index] = fingerprint in self.fingerprints or fingerprint in self._noted
                 self._noted.add(fingerprint)
