@@ -22,7 +22,7 @@ TITLES = {
 COLUMNS = (
     "Last mAP", "Avg mAP", "CF1 / OF1 / FPR at 0.8", "at 0.5", "ECE", "of Joint", "s / exp.", "state",
 )  # fmt: skip
-F1 = ("CF1", "OF1", "FPR")
+F1 = ("CF1", "OF1")
 Rows = dict[str, dict[str, dict[str, Any]]]
 
 
@@ -56,7 +56,8 @@ def _by_seeds(table: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]
 
 def _line(label: str, seeds: list[dict[str, Any]], ceiling: float | None) -> str:
     def at(threshold: str) -> list[str]:
-        return [_mean([row["last"][f"{name}@{threshold}"] for row in seeds]) for name in F1]
+        f1 = [_mean([row["last"][f"{name}@{threshold}"] for row in seeds]) for name in F1]
+        return [*f1, f"{100 * mean(row['last'][f'FPR@{threshold}'] for row in seeds):.2f}"]
 
     last = [row["last"]["mAP"] for row in seeds]
     state = seeds[0]["state_bytes"]
