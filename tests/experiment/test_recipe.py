@@ -88,7 +88,7 @@ def test_missing_files(recipe: Path) -> None:
 
 
 PAPER = Path(__file__).parents[2] / "benchmarks" / "paper"
-SHARED = ("profiles", "voc", "coco")
+SHARED = ("profiles", "voc", "coco", "notes")
 
 
 def test_recipes_of_the_paper() -> None:
