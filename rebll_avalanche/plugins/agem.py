@@ -30,6 +30,12 @@ class DrawingAGEMPlugin(AGEMPlugin):
         ]
         return self.buffers[0].collate_fn(drawn)
 
+    def after_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Project the gradient, unless memory is learned so well that its own gradient vanishes."""
+        reference = self.reference_gradients
+        if torch.dot(reference, reference) >= torch.finfo(reference.dtype).tiny:
+            super().after_backward(strategy, **kwargs)
+
     def update_memory(self, dataset: Any, **kwargs: Any) -> None:
         """Keep some images of an experience; no workers, since no data loader is used."""
         super().update_memory(dataset)

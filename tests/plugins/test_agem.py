@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -86,3 +88,15 @@ def test_one_budget_for_all_experiences(vector_benchmark):
     for experience in vector_benchmark("B2-C1").train_stream:
         strategy.train(experience)
     assert [len(label_matrix(buffer)) for buffer in strategy.agem.buffers] == [3, 3, 3]
+
+
+def test_a_memory_without_gradient_changes_nothing(plugin):
+    """A reference whose square underflows would turn the projection into NaN."""
+    model = build_model("vector", in_features=6)
+    model.head.grow(2)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    size = sum(parameter.numel() for parameter in model.parameters())
+    plugin.reference_gradients = torch.full((size,), -1e-30)
+    plugin.after_backward(SimpleNamespace(model=model, device="cpu"))
+    assert all((parameter.grad == 1).all() for parameter in model.parameters())
