@@ -84,7 +84,7 @@ def build_network(
         freeze_until=config.model.freeze_until,
         start_after=config.benchmark.features_until,
         in_features=input_shape[0] if config.model.backbone == "vector" else None,
-        hidden=config.model.hidden,
+        hidden_layer=config.model.hidden,
     )
     model.precision = PRECISIONS[config.training.precision]
     if config.training.compile:

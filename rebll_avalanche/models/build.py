@@ -66,7 +66,7 @@ def build_model(
     freeze_until: str | None = None,
     start_after: str | None = None,
     in_features: int | None = None,
-    hidden: int = 0,
+    hidden_layer: int = 0,
     **head_options: Any,
 ) -> MultiLabelModel:
     """A network whose head grows with the experiences.
@@ -88,7 +88,7 @@ def build_model(
         start_after: The network is what follows this part of the backbone, and its inputs are the maps
             that come out of it: see :class:`~rebll_avalanche.experiment.features.FrozenFeatures`.
         in_features: Length of the vectors, for ``"vector"`` only.
-        hidden: Width of a layer that learns between vectors and head, for ``"vector"`` only.
+        hidden_layer: Width of a layer that learns between vectors and head, for ``"vector"`` only.
         **head_options: Passed to the head (for ``"l2p"`` and ``"lanes"``, to what is learned beside the
             transformer).
 
@@ -108,9 +108,9 @@ def build_model(
             if in_features is None:
                 raise ValueError("'vector' needs in_features, the length of the feature vectors")
             backbone, channels = nn.Identity(), in_features
-            if hidden:
-                backbone = nn.Sequential(nn.Linear(in_features, hidden), nn.ReLU())
-                channels = hidden
+            if hidden_layer:
+                backbone = nn.Sequential(nn.Linear(in_features, hidden_layer), nn.ReLU())
+                channels = hidden_layer
         else:
             backbone = SmallCNN()
             channels = backbone.num_features
