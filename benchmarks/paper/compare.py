@@ -53,7 +53,8 @@ def network(run: Run) -> str:
     benchmark, epochs = run.config["benchmark"], run.config["training"]["epochs"]
     name = run.config["model"]["backbone"]
     if features := benchmark.get("features"):
-        name = f"vectors of {features}"
+        until = benchmark.get("features_until")
+        name = f"{features} from {until} on" if until else f"vectors of {features}"
     return f"{name}, {benchmark['image_size'] or 224} px, {epochs} epochs"
 
 
