@@ -110,7 +110,8 @@ class SchedulePlugin(SupervisedPlugin):
                 group.pop(name, None)
         steps = len(strategy.dataloader) * strategy.train_epochs
         self._scheduler = (
-            OneCycleLR(optimizer, max_lr=rates, total_steps=steps, pct_start=0.2)
+            # With a fifth of five steps the way up would have no length, and torch divides by it.
+            OneCycleLR(optimizer, max_lr=rates, total_steps=steps, pct_start=max(0.2, 1.5 / steps))
             if self.schedule == "onecycle" and steps > 1
             else None
         )

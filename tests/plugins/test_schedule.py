@@ -107,3 +107,26 @@ def test_the_backbone_can_slow_down_by_itself():
         seen.append({group["part"]: group["lr"] for group in optimizer.param_groups})
     assert seen[0] == pytest.approx({"head": 0.1, "backbone": 0.05})
     assert seen[1] == seen[2] == pytest.approx({"head": 0.05, "backbone": 0.0025})
+
+
+@pytest.mark.parametrize("steps", range(1, 12))
+def test_short_experiences_have_a_schedule_too(steps):
+    model = build_model("vector", in_features=4)
+    model.head.grow(2)
+    optimizer = build_optimizer(model, lr=0.1)
+    plugin = SchedulePlugin()
+    strategy = SimpleNamespace(
+        optimizer=optimizer,
+        experience=SimpleNamespace(current_experience=0),
+        dataloader=range(steps),
+        train_epochs=1,
+    )
+    plugin.before_training_exp(strategy)
+    rates = []
+    for _ in range(steps):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        plugin.after_training_iteration(strategy)
+    assert all(0 < rate <= 0.1 + 1e-12 for rate in rates)
+    if steps > 1:
+        assert rates[-1] < rates[0]
