@@ -7,23 +7,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+# One number, or one of each round.
+Measured = float | np.ndarray
+
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table.
+    """One line of the table. Of several rounds, medians count, also of what is compared round by round.
 
     Attributes:
         what: In words.
         ours: What this package takes.
-        bound: What the least that would do takes, measured in the same run.
+        bound: What the least that would do takes, measured in the same rounds.
         unit: Of both.
         times: Aim: ``ours`` is at most so many times ``bound``.
         above: Aim: ``ours`` is at most so much above ``bound``. Without either, a row reports only.
     """
 
     what: str
-    ours: float
-    bound: float
+    ours: Measured
+    bound: Measured
     unit: str = "ms"
     times: float | None = None
     above: float | None = None
@@ -38,20 +43,31 @@ class Row:
     @property
     def reached(self) -> str:
         """Yes or no, or nothing where a row has no aim."""
-        if self.times is not None:
+        if self.times == 1:
             # A count is equal or wrong; fewer images than there are would be no success either.
-            exact = self.times == 1
-            return _word(self.ours == self.bound if exact else self.ours <= self.times * self.bound)
-        return "" if self.above is None else _word(self.ours - self.bound <= self.above)
+            return _word(bool(np.all(self.ours == self.bound)))
+        if self.times is not None:
+            return _word(float(np.median(self._ratios)) <= self.times)
+        if self.above is not None:
+            return _word(float(np.median(np.subtract(self.ours, self.bound))) <= self.above)
+        return ""
+
+    @property
+    def _ratios(self) -> np.ndarray:
+        return np.divide(self.ours, self.bound)
 
     @property
     def ratio(self) -> str:
-        """``ours`` over ``bound``, where the latter is not nothing."""
-        return f"{self.ours / self.bound:.3f}" if self.bound else ""
+        """``ours`` over ``bound``, with the middle half of the rounds, where the latter is not nothing."""
+        if not np.all(self.bound):
+            return ""
+        low, middle, high = np.quantile(self._ratios, [0.25, 0.5, 0.75])
+        spread = f" ({low:.3f} to {high:.3f})" if np.size(self._ratios) > 1 else ""
+        return f"{middle:.3f}{spread}"
 
     def cells(self) -> list[str]:
         """The line, cell by cell."""
-        numbers = [f"{value:.4g} {self.unit}" for value in (self.ours, self.bound)]
+        numbers = [f"{np.median(value):.4g} {self.unit}" for value in (self.ours, self.bound)]
         return [self.what, *numbers, self.ratio, self.aim, self.reached]
 
 
@@ -83,15 +99,15 @@ def seconds(work: Callable[[], Any]) -> Stopwatch:
     return run
 
 
-def turn_by_turn(rounds: int, **contestants: Stopwatch) -> dict[str, float]:
-    """The least time of each contestant over some rounds, in each of which all have a turn.
+def turn_by_turn(rounds: int, **contestants: Stopwatch) -> dict[str, np.ndarray]:
+    """The times of each contestant over some rounds, in each of which all have a turn.
 
-    Noise only ever adds, so the least is the nearest to what the work itself takes.
+    A machine is faster in one minute than in the next, but in a round all have the same machine.
     """
-    best = dict.fromkeys(contestants, float("inf"))
     for contestant in contestants.values():
         contestant()  # warms up caches, thread pools and allocators
+    times: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, contestant in contestants.items():
-            best[name] = min(best[name], contestant())
-    return best
+            times[name].append(contestant())
+    return {name: np.array(found) for name, found in times.items()}

@@ -21,7 +21,7 @@ from rebll_avalanche.benchmarks import VOC2007, MultiLabelScenes, training_trans
 from rebll_avalanche.benchmarks.shapes import CLASSES
 from rebll_avalanche.memory import Memory
 
-FILE_SIDE, SIDE, BATCH, MEMORY = 160, 96, 64, 40
+FILE_SIDE, SIDE, PAPER_SIDE, BATCH, MEMORY = 160, 96, 224, 64, 40
 
 
 def _batches(tensors: Any) -> None:
@@ -49,12 +49,15 @@ def rows(images: int = 128, rounds: int = 12) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         MultiLabelScenes(train_size=images, test_size=40, image_size=FILE_SIDE).write_voc(root)
-        options: dict[str, Any] = {"root": root, "image_size": SIDE, "class_names": CLASSES}
-        plain = VOC2007("B20-C0", **options)
-        cached = VOC2007("B20-C0", image_cache=root / "cache", **options)
+
+        def benchmark(side: int, **options: Any) -> VOC2007:
+            return VOC2007("B20-C0", root=root, image_size=side, class_names=CLASSES, **options)
+
+        plain = benchmark(SIDE)
+        cached, large = (benchmark(side, image_cache=root / "cache") for side in (SIDE, PAPER_SIDE))
         count = len(plain.train_stream[0].dataset)
         paths = sorted(root.glob("VOCdevkit/VOC2007/JPEGImages/*"))[:count]
-        mapped = _stored(root, count)
+        mapped, large_mapped = (_stored(root, side, count) for side in (SIDE, PAPER_SIDE))
 
         def epoch(benchmark: Any, training: bool) -> Callable[[], None]:
             dataset = benchmark.train_stream[0].dataset
@@ -67,7 +70,7 @@ def rows(images: int = 128, rounds: int = 12) -> list[Row]:
             return run
 
         augment = training_transform(SIDE)
-        best = turn_by_turn(
+        taken = turn_by_turn(
             rounds,
             files=seconds(epoch(plain, True)),
             bare_files=seconds(lambda: _batches(augment(_decoded(path)) for path in paths)),
@@ -75,20 +78,23 @@ def rows(images: int = 128, rounds: int = 12) -> list[Row]:
             bare_cache=seconds(lambda: _batches(augment(Image.fromarray(row)) for row in mapped)),
             read=seconds(epoch(cached, False)),
             bare_read=seconds(lambda: _batches(_unit(row) for row in mapped)),
+            large=seconds(epoch(large, False)),
+            bare_large=seconds(lambda: _batches(_unit(row) for row in large_mapped)),
         )
         replay = _replay_row(plain, rounds)
-    cost = {name: 1e6 * value / count for name, value in best.items()}
+    cost = {name: 1e6 * value / count for name, value in taken.items()}
     return [
         Row("first epoch, from files / decoding by hand", cost["files"], cost["bare_files"], "us", times=1.1),
         Row("later epochs, from the cache / memory map", cost["cache"], cost["bare_cache"], "us", times=1.1),
-        Row("the same without augmentation", cost["read"], cost["bare_read"], "us", times=1.1),
+        Row(f"the same without augmentation, {SIDE} px", cost["read"], cost["bare_read"], "us", times=1.1),
+        Row(f"the same, {PAPER_SIDE} px", cost["large"], cost["bare_large"], "us", times=1.1),
         replay,
     ]  # fmt: skip
 
 
-def _stored(root: Path, count: int) -> np.ndarray:
+def _stored(root: Path, side: int, count: int) -> np.ndarray:
     """What the cache holds of the training pictures."""
-    arrays = [np.load(path, mmap_mode="r") for path in root.glob("cache/*/images.npy")]
+    arrays = [np.load(path, mmap_mode="r") for path in root.glob(f"cache/{side}px-*/images.npy")]
     return next(array for array in arrays if len(array) >= count)[:count]
 
 
@@ -108,8 +114,8 @@ def _replay_row(benchmark: VOC2007, rounds: int) -> Row:
         torch.manual_seed(0)
         memory.draw(MEMORY)
 
-    best = turn_by_turn(2 * rounds, ours=seconds(ours), bare=seconds(bare))
-    per_image = {name: 1e6 * value / MEMORY for name, value in best.items()}
+    taken = turn_by_turn(2 * rounds, ours=seconds(ours), bare=seconds(bare))
+    per_image = {name: 1e6 * value / MEMORY for name, value in taken.items()}
     return Row(
         "memory replay, images in files / arrays in memory",
         per_image["ours"],

@@ -24,6 +24,7 @@ from comparison import Row, table  # noqa: E402
 
 def main() -> None:
     """Measure everything, or the parts named on the command line."""
+    import closed_form
     import counts
     import peak
     import pictures
@@ -33,6 +34,7 @@ def main() -> None:
 
     parts = {
         "training": training.rows,
+        "closed_form": closed_form.rows,
         "counts": counts.rows,
         "start": start.rows,
         "pictures": pictures.rows,

@@ -29,15 +29,15 @@ def _process(*arguments: str) -> Stopwatch:
 
 def import_rows(rounds: int = 7) -> list[Row]:
     """An interpreter that does nothing beside one that knows this package."""
-    best = turn_by_turn(
+    taken = turn_by_turn(
         rounds,
         nothing=_process("-c", "pass"),
         package=_process("-c", "import rebll_avalanche"),
         command=_process("-m", "rebll_avalanche.cli", "--help"),
     )
     return [
-        Row("import rebll_avalanche", best["package"], best["nothing"], "s", above=0.3),
-        Row("rebll --help", best["command"], best["nothing"], "s", above=0.3),
+        Row("import rebll_avalanche", taken["package"], taken["nothing"], "s", above=0.3),
+        Row("rebll --help", taken["command"], taken["nothing"], "s", above=0.3),
     ]
 
 
@@ -60,8 +60,8 @@ def stream_row(
         build: Callable[[], object] = lambda: multilabel_benchmark(  # noqa: E731
             *zip(pictures, read(), strict=True), scenario
         )
-        best = turn_by_turn(rounds, ours=seconds(build), read=seconds(read))
-    return Row(f"streams of {name}, {scenario}", best["ours"], best["read"], "s", above=1)
+        taken = turn_by_turn(rounds, ours=seconds(build), read=seconds(read))
+    return Row(f"streams of {name}, {scenario}", taken["ours"], taken["read"], "s", above=1)
 
 
 def rows() -> list[Row]:

@@ -22,6 +22,7 @@ from rebll_avalanche.benchmarks.transforms import (
     Transform,
     evaluation_transform,
     first_size,
+    for_pictures,
     to_unit_range,
 )
 from rebll_avalanche.labels import UNKNOWN
@@ -207,10 +208,9 @@ class MultiLabelBenchmark(CLScenario):
     def _dataset(
         self, source: Source, indices: Tensor, targets: Tensor, training: bool
     ) -> AvalancheDataset:
-        groups = {
-            group: transform or (self._fallback if source.pictures else None)
-            for group, transform in self._transforms.items()
-        }
+        groups = self._transforms
+        if source.pictures:
+            groups = {group: for_pictures(own or self._fallback) for group, own in groups.items()}
         dataset = AvalancheDataset(
             [Samples(source, indices, targets)],
             data_attributes=[MultiLabelTargets(targets)],

@@ -1,7 +1,7 @@
 """Where a sample's input comes from: picture files, arrays, or somebody else's data set.
 
 A source has a length and gives one input per index; nothing is decoded before it is asked for.
-Pictures are RGB ``PIL.Image`` until a transform makes them tensors.
+Pictures are RGB, one of Pillow's or an array, until a transform makes them tensors.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ class ImageArray:
     def __len__(self) -> int:
         return len(self.array)
 
-    def __getitem__(self, index: int) -> Image.Image:
-        return Image.fromarray(self.array[index])
+    def __getitem__(self, index: int) -> np.ndarray:
+        picture: np.ndarray = self.array[index]
+        return picture
 
 
 class Rows:

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from rebll_avalanche.benchmarks.images import Source
-from rebll_avalanche.benchmarks.transforms import resize
+from rebll_avalanche.benchmarks.transforms import Picture, resize
 
 # Whatever does not fit is decoded whenever it is needed: 3500 pictures of 224 px do.
 LIMIT_BYTES = 512 * 2**20
@@ -39,10 +39,10 @@ class KeptPictures:
     def __len__(self) -> int:
         return len(self.files)
 
-    def __getitem__(self, index: int) -> Image.Image:
+    def __getitem__(self, index: int) -> Picture:
         array = self._arrays.get(index)
         if array is not None:
-            return Image.fromarray(array)
+            return array
         picture: Image.Image = self.files[index]
         if index in self._wanted:
             if self.side is not None:

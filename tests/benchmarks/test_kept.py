@@ -56,7 +56,7 @@ def test_only_what_is_asked_for_is_kept_and_only_as_long(files):
             source[index]
     assert [counted.read.count(index) for index in range(4)] == [3, 1, 1, 1]
     assert source.kept_bytes == 3 * 10 * 10 * 3
-    assert source[1].size == (10, 10)
+    assert source[1].shape == (10, 10, 3)
     assert source[0].size == (30, 20)
     source.keep(1, [])
     assert source.kept_bytes == 2 * 10 * 10 * 3

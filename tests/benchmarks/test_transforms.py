@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torchvision.transforms import v2
 
 from rebll_avalanche.benchmarks import evaluation_transform, training_transform
-from rebll_avalanche.benchmarks.transforms import Cutout, resize, to_unit_range
+from rebll_avalanche.benchmarks.transforms import (
+    Cutout,
+    for_pictures,
+    resize,
+    to_unit_range,
+)
 
 
 @pytest.fixture
@@ -85,3 +91,16 @@ def test_cutout_covers_one_rectangle_of_one_colour():
 def test_transforms_survive_the_way_to_a_worker(picture):
     again = pickle.loads(pickle.dumps(training_transform(16)))
     assert again(picture).shape == (3, 16, 16)
+
+
+@pytest.mark.parametrize("side", [16, 40])
+def test_arrays_and_pictures_become_the_same_tensor(picture, side):
+    square = resize(picture, 40)
+    own = v2.Compose([v2.RandomHorizontalFlip(1.0), v2.ToImage(), v2.ToDtype(torch.float32)])
+    for transform in (evaluation_transform(side), training_transform(side), to_unit_range, own):
+        results = []
+        for given in (square, np.asarray(square)):
+            torch.manual_seed(0)
+            results.append(for_pictures(transform)(given))
+        assert torch.equal(*results)
+        assert transform is own or results[1].is_contiguous()
