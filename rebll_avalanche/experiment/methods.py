@@ -45,6 +45,16 @@ _CSC: Options = {
 _KRT: Options = {"lambda_token": float, "labels_per_image": float}
 _L2P: Options = {"pull_weight": float, "grad_clip": float}
 _EWC: Options = {"ewc_lambda": float, "decay_factor": float}
+_CLOSED_FORM: Options = {
+    "unknown": Literal["negative", "hard", "soft", "prior"],
+    "threshold": float,
+    "gamma": float,
+    "per_class_gamma": bool,
+    "recognise_repeats": bool,
+    "calibration": Literal["logistic", "gaussian", "none"],
+    "intercept": bool,
+    "weighting": Literal["equal", "inverse_sqrt"],
+}
 
 METHOD_OPTIONS: dict[str, Options] = {
     "rebll": _REBLL,
@@ -86,16 +96,8 @@ METHOD_OPTIONS: dict[str, Options] = {
     "csc-r": {**_MEMORY, **_CSC, "replay_weight": float},
     "krt": _KRT,
     "krt-r": {**_MEMORY, **_KRT},
-    "closed-form": {
-        "unknown": Literal["negative", "hard", "soft", "prior"],
-        "threshold": float,
-        "gamma": float,
-        "per_class_gamma": bool,
-        "recognise_repeats": bool,
-        "calibration": Literal["logistic", "gaussian", "none"],
-        "intercept": bool,
-        "weighting": Literal["equal", "inverse_sqrt"],
-    },
+    "closed-form": _CLOSED_FORM,
+    "closed-form-adapted": _CLOSED_FORM,
     "l3a": {"gamma": float, "threshold": float},
     "multi-lane": {},
     "l2p": _L2P,

@@ -10,6 +10,20 @@ from torch import Tensor, nn
 from rebll_avalanche.models.heads import GrowingLinear
 
 
+# Below it, a root is as steep as here: its true slope at 0 is infinite.
+STEEPEST = 1e-2
+
+
+def signed_power(values: Tensor, power: float) -> Tensor:
+    """``sign(x) |x|^power``, with a slope that stays finite at 0."""
+    raised = values.detach().sign() * values.detach().abs().pow(power)
+    if not values.requires_grad:
+        return raised
+    slope = power * values.detach().abs().clamp(min=STEEPEST).pow(power - 1)
+    # In value exactly what was raised; in slope what stands before the difference.
+    return raised + slope * (values - values.detach())
+
+
 class ExpandedLinear(GrowingLinear):
     """A linear row per class on a fixed function of the feature map.
 
@@ -51,7 +65,7 @@ class ExpandedLinear(GrowingLinear):
         if self.max_pool:
             pooled = torch.cat([pooled, features.amax(dim=(2, 3))], dim=1)
         if self.power != 1:
-            pooled = pooled.sign() * pooled.abs().pow(self.power)
+            pooled = signed_power(pooled, self.power)
         if self.projection is not None:
             pooled = nn.functional.linear(pooled, self.projection).relu()
         return pooled

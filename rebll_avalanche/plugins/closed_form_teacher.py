@@ -1,4 +1,4 @@
-"""A teacher that does not forget: a closed-form head on the network as it was in the beginning."""
+"""A teacher that does not forget: a closed-form head on the network as the first experience left it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rebll_avalanche.scenario import class_range
 class ClosedFormTeacher(Teacher):
     """Takes the place of the previous model for AKD and for relabelling.
 
-    Its network is the strategy's before the first experience and never changes; its head is solved at
+    Its network is the strategy's after the first experience and never changes; its head is solved at
     the end of every experience from sums over all images so far. So it knows the earlier classes as
     well as on the day they came, whatever becomes of the network that it teaches.
 
@@ -25,17 +25,12 @@ class ClosedFormTeacher(Teacher):
         super().__init__()
         self.closed_form = ClosedFormPlugin(**options)
 
-    def begin_experience(self, strategy: Any) -> None:
-        """Promote the teacher of the last experience, or begin with the network as it is."""
-        super().begin_experience(strategy)
-        if self.model is None:
-            self.model = frozen_copy(strategy.model)
-
     def end_experience(self, strategy: Any) -> None:
         """Add the experience to the sums and solve; asking twice does it once."""
         if self.successor is None:
-            assert self.model is not None
-            successor: Any = frozen_copy(self.model)
+            # After the first experience, not before it: by then the network knows this kind of images.
+            network = strategy.model if self.model is None else self.model
+            successor: Any = frozen_copy(network)
             successor.head.grow(class_range(strategy.experience)[1])
             seen = SimpleNamespace(
                 model=successor.requires_grad_(False),

@@ -15,14 +15,16 @@ from rebll_avalanche.strategies.baselines import FineTuning
 
 
 class ClosedForm(FineTuning):
-    """A ridge-regression head on a network that does not change.
+    """A ridge-regression head on a network that does not change, or only once.
 
     The method is :class:`~rebll_avalanche.plugins.closed_form.ClosedFormPlugin`; this strategy makes
     the one pass over each experience, in the transforms and mode of evaluation. Logits are log-odds.
 
     Args:
         model: With a linear or an expanded head; its backbone should be pretrained.
-        optimizer: Not needed: nothing has a gradient. Accepted so that all methods are built alike.
+        optimizer: Only needed to adapt: otherwise nothing has a gradient.
+        adapt: Train the network on the first experience, as fine-tuning would, before it is frozen. It
+            gets used to the kind of images, and the head is solved afterwards all the same.
         unknown: This and the following, down to ``weighting``, are parameters of the plugin.
         threshold: Of pseudo-labels.
         gamma: Ridge penalty; chosen by generalised cross-validation if not given.
@@ -31,7 +33,7 @@ class ClosedForm(FineTuning):
         calibration: How scores become log-odds.
         intercept: Fit one.
         weighting: How much each image counts.
-        train_epochs: Ignored: one pass is exact.
+        train_epochs: Of the adaptation; one pass over an experience is exact.
         plugins: Further plugins, called before this method's own.
         **options: As in :class:`FineTuning`.
     """
@@ -41,6 +43,7 @@ class ClosedForm(FineTuning):
         *,
         model: nn.Module,
         optimizer: Optimizer | None = None,
+        adapt: bool = False,
         unknown: str = "negative",
         threshold: float = 0.7,
         gamma: float | None = None,
@@ -53,6 +56,10 @@ class ClosedForm(FineTuning):
         plugins: Sequence[SupervisedPlugin] | None = None,
         **options: Any,
     ) -> None:
+        if adapt and optimizer is None:
+            raise ValueError("adapt=True trains the network: give it an optimizer")
+        self.adapt = adapt
+        self.adaptation_epochs = train_epochs
         self.closed_form = ClosedFormPlugin(
             unknown=unknown,
             threshold=threshold,
@@ -71,16 +78,35 @@ class ClosedForm(FineTuning):
             **options,
         )
 
+    @property
+    def _adapting(self) -> bool:
+        return self.adapt and self.experience.current_experience == 0
+
     def train_dataset_adaptation(self, **kwargs: Any) -> None:
         """Images as in evaluation: the sums must be of the features that predictions will see."""
-        self.adapted_dataset = self.experience.dataset.eval()
+        if self._adapting:
+            super().train_dataset_adaptation(**kwargs)
+        else:
+            self.adapted_dataset = self.experience.dataset.eval()
 
-    def make_train_dataloader(self, shuffle: bool = False, **kwargs: Any) -> None:
+    def make_train_dataloader(self, shuffle: bool = True, **kwargs: Any) -> None:
         """Any order gives the same sums; a fixed one gives the same bits."""
-        super().make_train_dataloader(shuffle=False, **kwargs)
+        super().make_train_dataloader(shuffle=shuffle and self._adapting, **kwargs)
+
+    def _before_training_exp(self, **kwargs: Any) -> None:
+        self.train_epochs = self.adaptation_epochs if self._adapting else 1
+        super()._before_training_exp(**kwargs)
 
     def training_epoch(self, **kwargs: Any) -> None:
-        """The pass: Avalanche's hooks around each batch, without a backward step."""
+        """The pass: Avalanche's hooks around each batch, without a backward step.
+
+        While the network adapts it is an epoch like any other; the plugin passes over the experience
+        when the last of them is over.
+        """
+        if self._adapting:
+            super().training_epoch(**kwargs)
+            return
+        self.optimizer.zero_grad()  # what the last step of the adaptation has left behind
         self.model.eval()
         for batch in self.dataloader:
             self.mbatch = batch

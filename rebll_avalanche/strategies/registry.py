@@ -115,6 +115,9 @@ METHODS: dict[str, Method] = {
     "rebll-gcn": Method("RebLL with CSC's GCN", RebLL, uses_memory=True, head="gcn"),
     # No gradient, no stored images: wants a pretrained backbone.
     "closed-form": Method("Closed form", ClosedForm, head="expanded"),
+    "closed-form-adapted": Method(
+        "Closed form, adapted network", partial(ClosedForm, adapt=True), head="expanded"
+    ),
     "l3a": Method("L3A", L3A, head="random"),
     # RebLL taught by a closed-form head, which does not forget.
     "rebll-closed-form": Method(

@@ -320,3 +320,28 @@ def test_errors_say_what_is_wrong(benchmark):
     strategy = ClosedForm(model=model, evaluator=None)
     with pytest.raises(ValueError, match="head='linear'"):
         strategy.train(benchmark.train_stream[0])
+
+
+def test_a_network_adapts_to_the_first_experience_and_then_stays(benchmark):
+    torch.manual_seed(0)
+    model = build_model("vector", in_features=FEATURES, hidden_layer=6, head="expanded")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1)
+    strategy = ClosedForm(
+        model=model, optimizer=optimizer, adapt=True, train_epochs=3, train_mb_size=32, gamma=5.0
+    )
+    weights = [copy.deepcopy(model.backbone.state_dict())]
+    for experience in benchmark.train_stream:
+        strategy.train(experience)
+        weights.append(copy.deepcopy(model.backbone.state_dict()))
+    before, first, *later = weights
+    assert any(not torch.equal(before[name], first[name]) for name in before)
+    for state in later:
+        assert all(torch.equal(first[name], state[name]) for name in first)
+    # Sums and head are of the adapted network: those of one that had it from the start.
+    fresh = copy.deepcopy(model)
+    fresh.head = ExpandedLinear(6)
+    again = ClosedForm(model=fresh, train_mb_size=32, gamma=5.0)
+    learn(again, benchmark)
+    assert torch.allclose(fresh.head.weight, model.head.weight, atol=1e-6)
+    with pytest.raises(ValueError, match="give it an optimizer"):
+        ClosedForm(model=model, adapt=True)
