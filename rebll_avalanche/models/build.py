@@ -82,7 +82,7 @@ def build_model(
             ``"gcn"`` CSC's graph network, ``"agcn"`` the label graph,
             ``"cross_attention"`` KRT's tokens; ``"l2p"`` freezes a timm vision transformer and
             learns prompts for it, ``"lanes"`` a lane of tokens for every experience.
-        bn_mode: ``"train"`` or ``"frozen_after_base"``.
+        bn_mode: ``"train"``, ``"frozen_after_base"`` or ``"frozen"``.
         freeze_until: The backbone learns only after this part of it, by the backbone's own names
             (``"blocks.2"`` of an EfficientNet): less to compute, and less to forget.
         start_after: The network is what follows this part of the backbone, and its inputs are the maps

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rebll_avalanche.models.heads import GrowingHead
 
-BN_MODES = ("train", "frozen_after_base")
+BN_MODES = ("train", "frozen_after_base", "frozen")
 
 
 class MultiLabelModel(DynamicModule):
@@ -21,7 +21,8 @@ class MultiLabelModel(DynamicModule):
         backbone: Maps images to a feature map ``[batch, channels, h, w]``, or vectors to vectors.
         head: Grows by itself when Avalanche adapts the model to a training experience.
         bn_mode: ``"train"`` updates batch-norm statistics in every experience;
-            ``"frozen_after_base"`` uses those of the first experience ever after.
+            ``"frozen_after_base"`` uses those of the first experience ever after; ``"frozen"`` always
+            uses those that the weights came with.
         input_mean: Per channel, subtracted from images in [0, 1]; what the backbone's weights want.
         input_std: Per channel, divided by.
         weights: Where the backbone's weights come from: name, source and hash, for result files.
@@ -86,7 +87,7 @@ class MultiLabelModel(DynamicModule):
         """As in torch, but frozen batch norms stay in evaluation mode."""
         super().train(mode)
         if mode:
-            all_frozen = bool(self.bn_frozen)
+            all_frozen = self.bn_mode == "frozen" or bool(self.bn_frozen)
             for norm in self._batch_norms():
                 if all_frozen or (norm.affine and not norm.weight.requires_grad):
                     norm.eval()
