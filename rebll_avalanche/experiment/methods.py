@@ -36,6 +36,7 @@ _REBLL: Options = {
     "replay_loss": Literal["er", "bce"],
     "relabel": bool,
     "teacher": Literal["previous", "closed_form"],
+    "start_from_teacher": bool,
 }
 _CSC: Options = {
     "classification_weight": float,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from avalanche.training.plugins import SupervisedPlugin
 
 from rebll_avalanche.memory import Memory
@@ -39,6 +40,9 @@ class RebLLPlugin(SupervisedPlugin):
         teacher: Who distils and relabels: the ``"previous"`` model, as in the paper, or a
             :class:`~rebll_avalanche.plugins.closed_form_teacher.ClosedFormTeacher`
             (``"closed_form"``).
+        start_from_teacher: Begin every experience with the teacher's rows for the earlier classes. The
+            previous model has them already; from a closed-form teacher the student takes over what it
+            has forgotten itself.
     """
 
     def __init__(
@@ -60,11 +64,15 @@ class RebLLPlugin(SupervisedPlugin):
         policy: str | SamplingPolicy | None = None,
         reduction: str | None = None,
         detach_weight: bool | None = None,
-        teacher: str = "previous",
+        teacher: str | None = None,
+        start_from_teacher: bool | None = None,
     ) -> None:
         super().__init__()
         check_choice("preset", preset, tuple(PRESETS))
-        check_choice("teacher", teacher, TEACHERS)
+        own = {"teacher": teacher, "start_from_teacher": start_from_teacher}
+        own = {"teacher": "previous", "start_from_teacher": False} | _chosen(preset, own)
+        check_choice("teacher", own["teacher"], TEACHERS)
+        self.start_from_teacher: bool = own["start_from_teacher"]
         shared = {"exponent": exponent, "reduction": reduction, "detach_weight": detach_weight}
         distillation = {
             "alpha": alpha,
@@ -85,7 +93,7 @@ class RebLLPlugin(SupervisedPlugin):
         self.akd = AKDPlugin(**_chosen(preset, distillation | shared))
         self.replay = OnlineRelabelPlugin(**_chosen(preset, replay | shared))
         self.replay.terms = self.akd.terms
-        if teacher == "closed_form":
+        if own["teacher"] == "closed_form":
             self.akd.teacher = ClosedFormTeacher()
         self.replay.teacher = self.akd.teacher
 
@@ -113,6 +121,8 @@ class RebLLPlugin(SupervisedPlugin):
         """See both halves."""
         self.akd.before_training_exp(strategy, **kwargs)
         self.replay.before_training_exp(strategy, **kwargs)
+        if self.start_from_teacher and self.teacher.model is not None:
+            take_rows(strategy.model.head, self.teacher.model.head)
 
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:
         """Add L_akd and L_er."""
@@ -135,6 +145,14 @@ class RebLLPlugin(SupervisedPlugin):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where :meth:`state_dict` was taken."""
         self.replay.load_state_dict(state)
+
+
+@torch.no_grad()
+def take_rows(head: Any, earlier: Any) -> None:
+    """Overwrite the first rows of a linear head by those of a head with fewer classes."""
+    rows = slice(0, earlier.num_classes)
+    head.weight[rows] = earlier.weight
+    head.bias[rows] = earlier.bias
 
 
 def _chosen(preset: str, given: dict[str, Any]) -> dict[str, Any]:

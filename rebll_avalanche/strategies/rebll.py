@@ -41,6 +41,7 @@ class RebLL(FineTuning):
         teacher: Who is distilled and who relabels: the ``"previous"`` model, or a ``"closed_form"``
             head that does not forget
             (:class:`~rebll_avalanche.plugins.closed_form_teacher.ClosedFormTeacher`).
+        start_from_teacher: Begin every experience with the teacher's rows for the earlier classes.
         plugins: Further plugins, called before this method's own.
         **options: As in :class:`FineTuning`: ``model``, ``optimizer``, ``train_mb_size`` ...; its
             ``criterion`` is used in evaluation only, in training it is replaced by L_cls.
@@ -65,7 +66,8 @@ class RebLL(FineTuning):
         policy: str | SamplingPolicy | None = None,
         reduction: str | None = None,
         detach_weight: bool | None = None,
-        teacher: str = "previous",
+        teacher: str | None = None,
+        start_from_teacher: bool | None = None,
         plugins: Sequence[SupervisedPlugin] | None = None,
         **options: Any,
     ) -> None:
@@ -87,5 +89,6 @@ class RebLL(FineTuning):
             reduction=reduction,
             detach_weight=detach_weight,
             teacher=teacher,
+            start_from_teacher=start_from_teacher,
         )
         super().__init__(plugins=[*(plugins or []), self.rebll], **options)
