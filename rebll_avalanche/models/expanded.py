@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from rebll_avalanche.models.heads import GrowingLinear
 
-
 # Below it, a root is as steep as here: its true slope at 0 is infinite.
 STEEPEST = 1e-2
 

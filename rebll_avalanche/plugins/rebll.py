@@ -40,9 +40,9 @@ class RebLLPlugin(SupervisedPlugin):
         teacher: Who distils and relabels: the ``"previous"`` model, as in the paper, or a
             :class:`~rebll_avalanche.plugins.closed_form_teacher.ClosedFormTeacher`
             (``"closed_form"``).
-        start_from_teacher: Begin every experience with the teacher's rows for the earlier classes. The
-            previous model has them already; from a closed-form teacher the student takes over what it
-            has forgotten itself.
+        start_from_teacher: Begin every experience with the teacher's rows of the head. Those of the
+            previous model are there already; from a closed-form teacher the student takes over what it
+            has forgotten itself, and the new classes as the teacher sees them.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class RebLLPlugin(SupervisedPlugin):
     ) -> None:
         super().__init__()
         check_choice("preset", preset, tuple(PRESETS))
-        own = {"teacher": teacher, "start_from_teacher": start_from_teacher}
-        own = {"teacher": "previous", "start_from_teacher": False} | _chosen(preset, own)
-        check_choice("teacher", own["teacher"], TEACHERS)
-        self.start_from_teacher: bool = own["start_from_teacher"]
+        own = _chosen(preset, {"teacher": teacher, "start_from_teacher": start_from_teacher})
+        chosen_teacher = own.get("teacher", "previous")
+        check_choice("teacher", chosen_teacher, TEACHERS)
+        self.start_from_teacher = bool(own.get("start_from_teacher", False))
         shared = {"exponent": exponent, "reduction": reduction, "detach_weight": detach_weight}
         distillation = {
             "alpha": alpha,
@@ -93,7 +93,7 @@ class RebLLPlugin(SupervisedPlugin):
         self.akd = AKDPlugin(**_chosen(preset, distillation | shared))
         self.replay = OnlineRelabelPlugin(**_chosen(preset, replay | shared))
         self.replay.terms = self.akd.terms
-        if own["teacher"] == "closed_form":
+        if chosen_teacher == "closed_form":
             self.akd.teacher = ClosedFormTeacher()
         self.replay.teacher = self.akd.teacher
 
@@ -149,7 +149,7 @@ class RebLLPlugin(SupervisedPlugin):
 
 @torch.no_grad()
 def take_rows(head: Any, earlier: Any) -> None:
-    """Overwrite the first rows of a linear head by those of a head with fewer classes."""
+    """Overwrite the rows of a linear head by those of a head with as many classes, or fewer."""
     rows = slice(0, earlier.num_classes)
     head.weight[rows] = earlier.weight
     head.bias[rows] = earlier.bias

@@ -41,7 +41,7 @@ class RebLL(FineTuning):
         teacher: Who is distilled and who relabels: the ``"previous"`` model, or a ``"closed_form"``
             head that does not forget
             (:class:`~rebll_avalanche.plugins.closed_form_teacher.ClosedFormTeacher`).
-        start_from_teacher: Begin every experience with the teacher's rows for the earlier classes.
+        start_from_teacher: Begin every experience with the teacher's rows of the head.
         plugins: Further plugins, called before this method's own.
         **options: As in :class:`FineTuning`: ``model``, ``optimizer``, ``train_mb_size`` ...; its
             ``criterion`` is used in evaluation only, in training it is replaced by L_cls.
