@@ -21,7 +21,13 @@ TEACHERS = ("previous", "closed_form")
 # What differs from the defaults of the two halves, which are the paper's.
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
-    "best": {"alpha": 0.6, "teacher_targets": "corrected", "lambda_new": 0.3, "policy": "prs"},
+    "best": {
+        "teacher": "closed_form",
+        "start_from_teacher": True,
+        "alpha": 0.0,
+        "lambda_new": 0.3,
+        "policy": "prs",
+    },
 }
 
 
