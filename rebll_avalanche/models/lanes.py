@@ -10,9 +10,10 @@ from torch.nn.functional import normalize, scaled_dot_product_attention
 
 from rebll_avalanche.models.cross_attention import small
 from rebll_avalanche.models.heads import GrowingHead, GrowingLinear
+from rebll_avalanche.models.transformer import OnFrozenTransformer
 
 
-class LanedViT(GrowingHead):
+class LanedViT(OnFrozenTransformer, GrowingHead):
     r"""Every experience reads the frozen network's patches through a few tokens that it learns.
 
     With ``X_l`` the patches that enter block ``l`` of the frozen network, after the block's own norm,
@@ -44,15 +45,8 @@ class LanedViT(GrowingHead):
         prompted_blocks: int = 5,
     ) -> None:
         super().__init__()
-        if getattr(network, "cls_token", None) is None or not hasattr(network, "_pos_embed"):
-            raise ValueError(
-                f"lanes need a vision transformer with a class token, got {type(network).__name__}; "
-                "take for example vit_base_patch16_224"
-            )
-        transformer: Any = network.requires_grad_(False).eval()
-        self.network = transformer
-        self.num_features: int = transformer.embed_dim
-        self.prompted_blocks = min(prompted_blocks, len(transformer.blocks))
+        self.freeze(network, "lanes")
+        self.prompted_blocks = min(prompted_blocks, len(self.network.blocks))
         dim = self.num_features
         # One row per lane. The class token is kept as its distance from the network's own.
         self._shapes = {
@@ -83,12 +77,6 @@ class LanedViT(GrowingHead):
             setattr(self, f"old_{name}", nn.Parameter(frozen, requires_grad=False))
             setattr(self, name, nn.Parameter(start))
         self.lane_sizes = torch.cat([self.lane_sizes, self.lane_sizes.new_tensor([new])])
-
-    def train(self, mode: bool = True) -> LanedViT:
-        """As in torch, but the frozen network stays in evaluation mode."""
-        super().train(mode)
-        self.network.eval()
-        return self
 
     def forward(self, images: Tensor) -> Tensor:
         """``[batch, dim, 1, classes + patches]``: each class's lane, then the frozen patches."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from rebll_avalanche.models.heads import GrowingLinear
+from rebll_avalanche.models.transformer import OnFrozenTransformer
 
 
 class PromptPool(nn.Module):
@@ -50,7 +51,7 @@ class PromptPool(nn.Module):
         return self.prompts[closest.indices].flatten(1, 2), closest.values
 
 
-class PromptedViT(nn.Module):
+class PromptedViT(OnFrozenTransformer):
     """A frozen timm vision transformer that reads an image with and without prompts.
 
     The first pass, without prompts, gives the class token that queries the pool; the second, with the
@@ -63,21 +64,8 @@ class PromptedViT(nn.Module):
 
     def __init__(self, network: nn.Module, **pool_options: Any) -> None:
         super().__init__()
-        if getattr(network, "cls_token", None) is None or not hasattr(network, "_pos_embed"):
-            raise ValueError(
-                f"prompts need a vision transformer with a class token, got {type(network).__name__}; "
-                "take for example vit_base_patch16_224"
-            )
-        transformer: Any = network.requires_grad_(False).eval()
-        self.network = transformer
-        self.num_features: int = transformer.embed_dim
+        self.freeze(network, "prompts")
         self.pool = PromptPool(self.num_features, **pool_options)
-
-    def train(self, mode: bool = True) -> PromptedViT:
-        """As in torch, but the frozen network stays in evaluation mode."""
-        super().train(mode)
-        self.network.eval()
-        return self
 
     def forward(self, images: Tensor) -> Tensor:
         """``[batch, dim, 1, tokens]``: the prompts' tokens first, then those of the patches."""

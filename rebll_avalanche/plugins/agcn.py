@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from avalanche.training.plugins import SupervisedPlugin
 from torch.nn.functional import mse_loss
 
 from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.options import check_choice
-from rebll_avalanche.plugins.teacher import Teacher, share_teacher
+from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 
 
 def label_graph_head(model: Any) -> GrowingAGCN:
@@ -28,7 +27,7 @@ def label_graph_head(model: Any) -> GrowingAGCN:
     return head
 
 
-class LabelGraphPlugin(SupervisedPlugin):
+class LabelGraphPlugin(TaughtPlugin):
     """Feeds the label graph of ``build_model(..., head="agcn")`` with every batch.
 
     AGCN brings it along; put it beside any other method to run that method on this network, as in
@@ -43,7 +42,6 @@ class LabelGraphPlugin(SupervisedPlugin):
         super().__init__()
         check_choice("soft_labels", soft_labels, ("softmax", "sigmoid"))
         self.soft_labels = soft_labels
-        self.teacher = Teacher()
 
     def before_training(self, strategy: Any, **kwargs: Any) -> None:
         """Agree on one teacher with the other plugins."""
@@ -61,18 +59,6 @@ class LabelGraphPlugin(SupervisedPlugin):
             logits = self.teacher.logits(strategy.mb_x)[:, : head.old_classes].float()
             soft = logits.softmax(dim=1) if self.soft_labels == "softmax" else logits.sigmoid()
         head.observe(strategy.mb_y, soft)
-
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
-        """Copy the model: it teaches the next experience."""
-        self.teacher.end_experience(strategy)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The teacher; the graph itself is saved with the model."""
-        return {"teacher": self.teacher.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
-        self.teacher.load_state_dict(state["teacher"])
 
 
 class AGCNPlugin(AKDPlugin):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
 from rebll_avalanche.labels import check_criterion, seen_columns
@@ -17,14 +16,14 @@ from rebll_avalanche.plugins.criterion import (
     restore_criterion,
 )
 from rebll_avalanche.plugins.options import EXPONENTS, check_choice, decay_exponent
-from rebll_avalanche.plugins.teacher import Teacher, share_teacher
+from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.scenario import class_range
 
 TEACHER_TARGETS = ("printed", "corrected")
 
 
-class AKDPlugin(SupervisedPlugin):
+class AKDPlugin(TaughtPlugin):
     r"""Trains with :math:`\lambda L_{cls} + (1 - \lambda) L_{akd}` (equations 3 to 6).
 
     The base term of the strategy becomes L_cls, over whatever labels are annotated; L_akd distils the
@@ -67,7 +66,6 @@ class AKDPlugin(SupervisedPlugin):
         self.teacher_targets = teacher_targets
         self.reduction = reduction
         self.detach_weight = detach_weight
-        self.teacher = Teacher()
         self.terms = LossTerms()
         self._old_classes = 0
         self._exponent_now = 0.0
@@ -123,18 +121,6 @@ class AKDPlugin(SupervisedPlugin):
         self.terms.record("akd", loss)
         strategy.loss += (1 - self.lambda_akd) * loss
 
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
-        """Copy the model: it teaches the next experience."""
-        self.teacher.end_experience(strategy)
-
     def after_training(self, strategy: Any, **kwargs: Any) -> None:
         """Give the strategy its own criterion back."""
         restore_criterion(strategy)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The teacher; everything else is set anew by the next experience."""
-        return {"teacher": self.teacher.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
-        self.teacher.load_state_dict(state["teacher"])

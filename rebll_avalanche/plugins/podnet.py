@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
 from rebll_avalanche.labels import check_criterion
 from rebll_avalanche.models.stages import FeatureTap, tapped
 from rebll_avalanche.plugins.criterion import plain_criterion
-from rebll_avalanche.plugins.teacher import Teacher, share_teacher
+from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.scenario import class_range
 
@@ -48,7 +47,7 @@ def flat_loss(embedding: Tensor, teacher_embedding: Tensor) -> Tensor:
     return (1 - cosine_similarity(embedding, teacher_embedding, dim=1)).mean()
 
 
-class PODPlugin(SupervisedPlugin):
+class PODPlugin(TaughtPlugin):
     r"""Keeps the features of the previous model, coarsely, inside the network and at its end.
 
     .. math:: L = L_{bce} + \sqrt{|C^{1:t}| / |C^t|}
@@ -72,7 +71,6 @@ class PODPlugin(SupervisedPlugin):
             )
         self.spatial_weight = spatial_weight
         self.flat_weight = flat_weight
-        self.teacher = Teacher()
         self.terms = LossTerms()
         self._tap = FeatureTap()
         self._scale = 0.0
@@ -119,15 +117,3 @@ class PODPlugin(SupervisedPlugin):
             self.terms.record("spatial", spatial)
         strategy.loss += self._scale * loss
         self._tap = FeatureTap()  # free the feature maps before the optimizer steps
-
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
-        """Copy the model: it teaches the next experience."""
-        self.teacher.end_experience(strategy)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The teacher."""
-        return {"teacher": self.teacher.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
-        self.teacher.load_state_dict(state["teacher"])

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import torch
+from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor, nn
 
 
@@ -66,6 +67,26 @@ class Teacher:
             self._saved = None
         else:
             self.model, self._saved = None, dict(state) or None
+
+
+class TaughtPlugin(SupervisedPlugin):
+    """A plugin with a teacher: copied when an experience ends, and all that a checkpoint needs of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.teacher = Teacher()
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Copy the model: it teaches the next experience."""
+        self.teacher.end_experience(strategy)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The teacher; everything else is set anew by the next experience."""
+        return {"teacher": self.teacher.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        self.teacher.load_state_dict(state["teacher"])
 
 
 def share_teacher(strategy: Any) -> Teacher:

@@ -21,27 +21,7 @@ class SigmoidLwF(FineTuning):
         **options: As in :class:`FineTuning`.
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        temperature: float = 2.0,
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        **options: Any,
-    ) -> None:
-        self.lwf = SigmoidLwFPlugin(alpha=alpha, temperature=temperature)
-        super().__init__(plugins=[*(plugins or []), self.lwf], **options)
-
-
-class SoftmaxLwF(FineTuning):
-    """Avalanche's own LwF loss on labels, for comparison: see :class:`SoftmaxLwFPlugin`.
-
-    Args:
-        alpha: Weight of the distillation.
-        temperature: Of student and teacher.
-        plugins: Further plugins, called before this method's own.
-        **options: As in :class:`FineTuning`.
-    """
+    plugin: type[SupervisedPlugin] = SigmoidLwFPlugin
 
     def __init__(
         self,
@@ -51,5 +31,11 @@ class SoftmaxLwF(FineTuning):
         plugins: Sequence[SupervisedPlugin] | None = None,
         **options: Any,
     ) -> None:
-        self.lwf = SoftmaxLwFPlugin(alpha=alpha, temperature=temperature)
+        self.lwf = self.plugin(alpha=alpha, temperature=temperature)
         super().__init__(plugins=[*(plugins or []), self.lwf], **options)
+
+
+class SoftmaxLwF(SigmoidLwF):
+    """Avalanche's own LwF loss on labels, for comparison: see :class:`SoftmaxLwFPlugin`."""
+
+    plugin = SoftmaxLwFPlugin

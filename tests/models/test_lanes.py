@@ -90,8 +90,10 @@ def test_a_new_lane_begins_where_the_last_one_ended_and_leaves_it_alone():
     assert learned == lane | {"head.weight", "head.bias"}
     optimizer = torch.optim.SGD((p for p in model.parameters() if p.requires_grad), lr=0.5)
     optimizer.step()
+    assert torch.equal(model.backbone.old_selectors, selectors)
     after = model.eval()(images).detach()
-    assert torch.equal(after[:, :2], before)
+    # Two lanes in one product may round differently from one lane alone.
+    torch.testing.assert_close(after[:, :2], before, atol=1e-6, rtol=1e-5)
 
 
 def test_a_state_of_any_number_of_lanes_loads_and_copies():

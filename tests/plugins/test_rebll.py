@@ -38,6 +38,8 @@ from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.losses import akd_loss, cls_loss
 from rebll_avalanche.models import build_model
 from rebll_avalanche.plugins import AKDPlugin, OnlineRelabelPlugin, RebLLPlugin
+from rebll_avalanche.plugins.closed_form_teacher import ClosedFormTeacher
+from rebll_avalanche.plugins.teacher import Teacher
 from rebll_avalanche.strategies import RebLL
 
 
@@ -151,12 +153,17 @@ def test_three_experiences_of_equation_nine(vector_benchmark, lambda_new):
 
 
 def test_presets_give_way_to_what_is_asked_for():
-    paper, best = RebLLPlugin(), RebLLPlugin(preset="best", alpha=1.2)
+    paper, best = RebLLPlugin(), RebLLPlugin(preset="best", alpha=1.2, start_from_teacher=False)
     assert (paper.akd.alpha, paper.akd.teacher_targets) == (1.2, "printed")
     assert (paper.replay.lambda_new, paper.replay.memory.mem_size) == (0.0, 40)
-    assert (best.akd.alpha, best.akd.teacher_targets) == (1.2, "corrected")
+    assert type(paper.teacher) is Teacher
+    assert best.akd.alpha == 1.2
     assert best.replay.lambda_new > 0
-    assert RebLLPlugin(preset="best").akd.alpha < 1.2
+    assert isinstance(best.teacher, ClosedFormTeacher)
+    assert not best.start_from_teacher
+    assert RebLLPlugin(preset="best").start_from_teacher
+    assert RebLLPlugin(preset="best").akd.alpha == 0
+    assert type(RebLLPlugin(preset="best", teacher="previous").teacher) is Teacher
     with pytest.raises(ValueError, match="preset must be one of paper, best, got 'beast'"):
         RebLLPlugin(preset="beast")
 

@@ -1,0 +1,43 @@
+"""A vision transformer that stays as it is while something small learns beside it."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from torch import nn
+
+
+class OnFrozenTransformer(nn.Module):
+    """A module around a frozen timm ``VisionTransformer`` with a class token.
+
+    Attributes:
+        network: The transformer.
+        num_features: Length of its tokens.
+    """
+
+    network: Any
+    num_features: int
+
+    def freeze(self, network: Any, what: str) -> None:
+        """Take the transformer over, for good.
+
+        Args:
+            network: From timm.
+            what: Needs it, for the error.
+
+        Raises:
+            ValueError: When it is no such network.
+        """
+        if getattr(network, "cls_token", None) is None or not hasattr(network, "_pos_embed"):
+            raise ValueError(
+                f"{what} need a vision transformer with a class token, got {type(network).__name__}; "
+                "take for example vit_base_patch16_224"
+            )
+        self.network = network.requires_grad_(False).eval()
+        self.num_features = network.embed_dim
+
+    def train(self, mode: bool = True) -> Self:
+        """As in torch, but the frozen network stays in evaluation mode."""
+        super().train(mode)
+        self.network.eval()
+        return self
