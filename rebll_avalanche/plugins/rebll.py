@@ -18,9 +18,9 @@ from rebll_avalanche.sampling import SamplingPolicy
 
 TEACHERS = ("previous", "closed_form")
 
-# What differs from the defaults of the two halves, which are the paper's.
+# Who teaches, and what differs from the defaults of the two halves, which are the paper's.
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {},
+    "paper": {"teacher": "previous", "start_from_teacher": False},
     "best": {
         "teacher": "closed_form",
         "start_from_teacher": True,
@@ -76,9 +76,8 @@ class RebLLPlugin(SupervisedPlugin):
         super().__init__()
         check_choice("preset", preset, tuple(PRESETS))
         own = _chosen(preset, {"teacher": teacher, "start_from_teacher": start_from_teacher})
-        chosen_teacher = own.get("teacher", "previous")
-        check_choice("teacher", chosen_teacher, TEACHERS)
-        self.start_from_teacher = bool(own.get("start_from_teacher", False))
+        check_choice("teacher", own["teacher"], TEACHERS)
+        self.start_from_teacher = bool(own["start_from_teacher"])
         shared = {"exponent": exponent, "reduction": reduction, "detach_weight": detach_weight}
         distillation = {
             "alpha": alpha,
@@ -99,7 +98,7 @@ class RebLLPlugin(SupervisedPlugin):
         self.akd = AKDPlugin(**_chosen(preset, distillation | shared))
         self.replay = OnlineRelabelPlugin(**_chosen(preset, replay | shared))
         self.replay.terms = self.akd.terms
-        if chosen_teacher == "closed_form":
+        if own["teacher"] == "closed_form":
             self.akd.teacher = ClosedFormTeacher()
         self.replay.teacher = self.akd.teacher
 
