@@ -17,6 +17,13 @@ MeanAndStd = tuple[Sequence[float], Sequence[float]]
 Picture = Image.Image | np.ndarray
 
 
+def is_picture(given: Any) -> bool:
+    """Whether an input is a picture of either kind, and not numbers of another meaning."""
+    if isinstance(given, np.ndarray):
+        return given.dtype == np.uint8 and given.ndim == 3 and given.shape[2] == 3
+    return isinstance(given, Image.Image)
+
+
 def as_pillow(picture: Picture) -> Image.Image:
     """A picture as the transforms of torchvision and of most users want it."""
     return Image.fromarray(picture) if isinstance(picture, np.ndarray) else picture

@@ -10,13 +10,13 @@ import torch
 from avalanche.benchmarks.scenarios.generic_scenario import CLScenario, EagerCLStream
 from avalanche.benchmarks.utils.data import AvalancheDataset
 from avalanche.benchmarks.utils.utils import concat_datasets
-from PIL import Image
 from torch import Tensor
 from torch.nn.functional import pad
 
 from rebll_avalanche.benchmarks import MultiLabelBenchmark, from_csv
 from rebll_avalanche.benchmarks.generator import MultiLabelExperience
 from rebll_avalanche.benchmarks.images import Inputs
+from rebll_avalanche.benchmarks.transforms import is_picture
 from rebll_avalanche.labels import UNKNOWN
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.scenario import Scenario
@@ -124,7 +124,7 @@ class ExtendedBenchmark(MultiLabelBenchmark):
         if self._missing == "negative":
             targets = targets.nan_to_num(nan=0.0)
         plain = Inputs(dataset.train().replace_current_transform_group((None, None)))
-        plain.pictures = isinstance(plain[0], Image.Image)
+        plain.pictures = is_picture(plain[0])
         return self._dataset(plain, rows, targets, training)
 
 

@@ -97,7 +97,7 @@ METHOD_OPTIONS: dict[str, Options] = {
     "csc-r": {**_MEMORY, **_CSC, "replay_weight": float},
     "krt": _KRT,
     "krt-r": {**_MEMORY, **_KRT},
-    "closed-form": _CLOSED_FORM,
+    "closed-form": {**_CLOSED_FORM, "adapt": bool},
     "closed-form-adapted": _CLOSED_FORM,
     "l3a": {"gamma": float, "threshold": float},
     "multi-lane": {},
