@@ -208,7 +208,7 @@ class MultiLabelBenchmark(CLScenario):
     def _dataset(
         self, source: Source, indices: Tensor, targets: Tensor, training: bool
     ) -> AvalancheDataset:
-        groups = self._transforms
+        groups = dict(self._transforms)  # Avalanche changes the one it is given
         if source.pictures:
             groups = {group: for_pictures(own or self._fallback) for group, own in groups.items()}
         dataset = AvalancheDataset(

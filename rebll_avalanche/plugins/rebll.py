@@ -126,8 +126,11 @@ class RebLLPlugin(SupervisedPlugin):
         """See both halves."""
         self.akd.before_training_exp(strategy, **kwargs)
         self.replay.before_training_exp(strategy, **kwargs)
-        if self.start_from_teacher and self.teacher.model is not None:
-            take_rows(strategy.model.head, self.teacher.model.head)
+        # The previous model's rows are there already, whatever kind of head it has.
+        if self.start_from_teacher and isinstance(self.teacher, ClosedFormTeacher):
+            taught = self.teacher.model
+            if taught is not None:
+                take_rows(strategy.model.head, taught.head)
 
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:
         """Add L_akd and L_er."""

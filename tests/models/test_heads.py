@@ -10,6 +10,7 @@ import torch
 from avalanche.models.dynamic_modules import avalanche_model_adaptation
 
 from rebll_avalanche.models import GrowingLinear, build_model
+from rebll_avalanche.models.expanded import STEEPEST, signed_power
 
 
 def experience(seen: int, new: int):
@@ -102,3 +103,14 @@ def test_batch_norm_mode(mode):
 def test_wrong_batch_norm_mode():
     with pytest.raises(ValueError, match="never"):
         build_model("small_cnn", bn_mode="never")
+
+
+def test_a_signed_power_is_exact_and_its_slope_stays_finite():
+    values = torch.tensor([-4.0, -1e-4, 0.0, 1e-4, 0.25, 9.0], requires_grad=True)
+    raised = signed_power(values, 0.5)
+    plain = values.detach()
+    assert torch.equal(raised.detach(), plain.sign() * plain.abs().pow(0.5))
+    raised.sum().backward()
+    steepest = 0.5 * STEEPEST**-0.5
+    expected = torch.tensor([0.25, steepest, steepest, steepest, 1.0, 1 / 6])
+    torch.testing.assert_close(values.grad, expected)
