@@ -38,8 +38,11 @@ def to_unit_range(picture: Picture | Tensor) -> Tensor:
     if isinstance(picture, Tensor):
         return picture.to(torch.float32, memory_format=torch.contiguous_format).div_(255)
     channels_first = np.asarray(picture).transpose(2, 0, 1)
-    # In one go: torch takes twice as long for it.
-    return torch.from_numpy(np.divide(channels_first, np.float32(255), dtype=np.float32, order="C"))
+    # Copied, then divided in place: a division that also converts is half as fast, and so is torch.
+    numbers = np.empty(channels_first.shape, np.float32)
+    np.copyto(numbers, channels_first)
+    numbers /= np.float32(255)
+    return torch.from_numpy(numbers)
 
 
 def resize(picture: Image.Image, image_size: int) -> Image.Image:
