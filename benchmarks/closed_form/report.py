@@ -14,6 +14,7 @@ TITLES = {
     "voc-lite0": "VOC 2007, EfficientNet-Lite0 at 224 px",
     "voc-lite2": "VOC 2007, EfficientNet-Lite2 at 260 px",
     "voc-both": "VOC 2007, Lite0 at 224 px and Lite2 at 260 px side by side",
+    "voc-three": "VOC 2007, Lite0 at 224 px, Lite1 at 240 px and Lite2 at 260 px side by side",
     "voc-lite0-160": "VOC 2007, EfficientNet-Lite0 at 160 px",
     "coco-lite0": "COCO 2014, EfficientNet-Lite0 at 224 px",
     "coco-lite2": "COCO 2014, EfficientNet-Lite2 at 260 px",

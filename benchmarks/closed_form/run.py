@@ -19,7 +19,7 @@ from report import draw_reliability, write_results
 from rows import Build, by_gradient, closed_form, l3a, measure, stream
 
 HERE = Path(__file__).parent
-LITE0, LITE2 = "tf_efficientnet_lite0", "tf_efficientnet_lite2"
+LITE0, LITE1, LITE2 = (f"tf_efficientnet_lite{size}" for size in range(3))
 SCENARIOS = {"voc": ("B5-C3", "B4-C2"), "coco": ("B20-C4", "B0-C5")}
 MEMORY = {"voc": 40, "coco": 400}
 # Data, backbones, and whether the rivals are measured too.
@@ -27,6 +27,7 @@ TABLES = {
     "voc-lite0": ("voc", [(LITE0, 224)], True),
     "voc-lite2": ("voc", [(LITE2, 260)], False),
     "voc-both": ("voc", [(LITE0, 224), (LITE2, 260)], False),
+    "voc-three": ("voc", [(LITE0, 224), (LITE1, 240), (LITE2, 260)], False),
     "voc-lite0-160": ("voc", [(LITE0, 160)], False),
     "coco-lite0": ("coco", [(LITE0, 224)], True),
     "coco-lite2": ("coco", [(LITE2, 260)], False),
