@@ -97,10 +97,12 @@ def learn(arguments: argparse.Namespace, name: str, watch: Watch) -> dict[str, A
         build_model,
         build_optimizer,
         get_method,
+        keep_freed_memory,
         run_stream,
         seed_everything,
     )
 
+    keep_freed_memory()
     method = get_method(name)
     seed_everything(arguments.seed)
     benchmark = make_benchmark(arguments, arguments.scenario)

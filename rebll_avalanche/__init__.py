@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 # Where each public name lives.
 _EXPORTS = {
+    "keep_freed_memory": "allocator",
     "PartialLabelBCE": "labels",
     "Scenario": "scenario",
     "Memory": "memory",
@@ -57,6 +58,7 @@ __all__ = [
     "build_optimizer",
     "from_csv",
     "get_method",
+    "keep_freed_memory",
     "last_evaluation",
     "load_run",
     "multilabel_benchmark",
@@ -69,6 +71,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from rebll_avalanche.allocator import keep_freed_memory
     from rebll_avalanche.benchmarks import (
         COCO2014,
         VOC2007,

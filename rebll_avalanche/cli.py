@@ -57,6 +57,9 @@ def _main(arguments: list[str]) -> int:
         near = ", ".join(difflib.get_close_matches(name, COMMANDS, n=3, cutoff=0))
         print(f"rebll: there is no command {name!r}; the nearest are {near}", file=sys.stderr)
         return 2
+    from rebll_avalanche.allocator import keep_freed_memory
+
+    keep_freed_memory()
     command = importlib.import_module(f"rebll_avalanche.commands.{name}")
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
