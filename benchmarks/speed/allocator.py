@@ -58,7 +58,7 @@ def _turn(choice: str, backbone: str, side: int, batch: int) -> list[float]:
 
 def main() -> None:
     """Print one row per network."""
-    print("| network | evaluation, ms an image | gain | training | gain | peak, MB | times |")
+    print("| network | evaluation, ms an image | gain | training | gain | peak, MB | of before |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for backbone, side, batch in CASES:
         turns = [
