@@ -213,7 +213,7 @@ def draw_curves(results: dict[str, dict[str, Any]], path: Path) -> None:
             )
     axes.set(xlabel="classes learned", ylabel="mAP over classes learned (%)")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+    axes.legend(edgecolor="none", framealpha=1)  # Joint's line must not cross the names
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
