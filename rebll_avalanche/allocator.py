@@ -7,6 +7,8 @@ import os
 
 # Of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+# Variables by which a user sets the same.
+OWN_CHOICES = ("MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
 
 
 def keep_freed_memory() -> bool:
@@ -14,13 +16,14 @@ def keep_freed_memory() -> bool:
 
     Linux's gives large blocks back to the system, which then has to clear every page of the next one:
     most of the time of an evaluation at 224 px. Kept memory does not count as free to other processes,
-    and a run may hold somewhat more of it. ``rebll`` does this for its runs; a script of your own
-    may call it before anything else. Who has set ``MALLOC_...`` variables has chosen already.
+    and a run may hold somewhat more of it. ``rebll`` does this in its own processes; a script of yours
+    may call it before anything else.
 
     Returns:
-        Whether it was asked: False with another C library, which has no such setting.
+        Whether it was asked: not another C library, which has no such setting, nor where one of
+        :data:`OWN_CHOICES` is set.
     """
-    if any(name.startswith("MALLOC_") for name in os.environ):
+    if any(name in os.environ for name in OWN_CHOICES):
         return False
     try:
         mallopt = ctypes.CDLL(None).mallopt

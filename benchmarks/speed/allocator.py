@@ -7,12 +7,12 @@ The setting holds for a whole process, so each pass is measured in processes tha
 
 from __future__ import annotations
 
-import re
 import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
+
+from comparison import peak_memory
 
 CASES = [
     ("small_cnn", 48, 256),
@@ -46,8 +46,7 @@ def _measure(choice: str, backbone: str, side: int, batch: int) -> None:
         return 1e3 * min(taken[1:]) / batch
 
     times = best(training=False), best(training=True)
-    peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    print(*times, int(peak[1]) / 1024 if peak else float("nan"))
+    print(*times, peak_memory())
 
 
 def _turn(choice: str, backbone: str, side: int, batch: int) -> list[float]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,3 +113,12 @@ def turn_by_turn(rounds: int, **contestants: Stopwatch) -> dict[str, np.ndarray]
         for name, contestant in contestants.items():
             times[name].append(contestant())
     return {name: np.array(found) for name, found in times.items()}
+
+
+def peak_memory() -> float:
+    """The most memory this process has had so far, in MB.
+
+    Linux counts it anew for a new program in ``VmHWM``; ``ru_maxrss`` would start at the parent's.
+    """
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024  # type: ignore[index]

@@ -6,24 +6,13 @@ Each contestant runs in a process of its own.
 from __future__ import annotations
 
 import copy
-import re
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
-from comparison import Row
+from comparison import Row, peak_memory
 
 BACKBONE, SIDE, BATCH, STEPS = "tf_efficientnet_lite0", 96, 32, 3
-
-
-def _resident() -> float:
-    """The most memory this process has had so far, in MB.
-
-    Linux counts it anew for a new program in ``VmHWM``; ``ru_maxrss`` would start at the parent's.
-    """
-    status = Path("/proc/self/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024  # type: ignore[index]
 
 
 def _run(contestant: str) -> None:
@@ -36,7 +25,7 @@ def _run(contestant: str) -> None:
     torch.set_num_threads(1)
     # A forward pass of one image loads what libraries load late.
     build_model(BACKBONE).features(torch.rand(1, 3, SIDE, SIDE))
-    before = _resident()
+    before = peak_memory()
     benchmark = random_streams(STEPS * BATCH, SIDE)
     model = build_model(BACKBONE)
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
@@ -51,7 +40,7 @@ def _run(contestant: str) -> None:
         images = benchmark.train_stream[1]._source.data
         labels = benchmark.train_stream[1].full_targets
         bare_epochs(model, teacher, images, labels, BATCH)()
-    print(_resident() - before)
+    print(peak_memory() - before)
 
 
 def _computed() -> None:
@@ -64,13 +53,13 @@ def _computed() -> None:
     model = build_model(BACKBONE)
     model.head.grow(CLASSES)
     held: dict[int, int] = {}  # bytes by address: several operations keep one and the same tensor
+    alive: list[torch.Tensor] = []  # or another tensor would get the address of a freed one
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
         held[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         alive.append(tensor)
         return tensor
 
-    alive: list[torch.Tensor] = []  # or another tensor would get the address of a freed one
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         alive += [model(torch.rand(images, 3, SIDE, SIDE)) for images in (BATCH, MEMORY)]
     for parameter in model.parameters():

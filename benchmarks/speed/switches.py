@@ -43,8 +43,8 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "compile": {"compile": True},
     "channels_last + compile": {"channels_last": True, "compile": True},
 }
-BY_WALL = ("threads", "workers")
-BY_CPU = [name for name, options in SWITCHES.items() if not options.keys() & set(BY_WALL)]
+BY_WALL = {"threads", "workers"}
+BY_CPU = [name for name, options in SWITCHES.items() if not options.keys() & BY_WALL]
 
 
 def streams(images: int, side: int, folder: Path | None) -> Any:

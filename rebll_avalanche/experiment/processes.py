@@ -16,6 +16,7 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
+from rebll_avalanche.allocator import keep_freed_memory
 from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.study import Planned
 
@@ -122,6 +123,7 @@ class _Messages:
 def _work(config: Config, folder: Path, sender: Any, threads: int | None) -> None:
     """One run, in its process."""
     _end_with_parent()
+    keep_freed_memory()
     try:
         import torch
 

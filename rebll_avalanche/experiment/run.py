@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rebll_avalanche.allocator import keep_freed_memory
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.experiment import results
 from rebll_avalanche.experiment.build import (
@@ -74,7 +73,6 @@ def run_experiment(
         check_unchanged(config, folder)
         if is_finished(folder):
             return read_records(folder)
-        keep_freed_memory()
         seed_everything(config.seed)
         benchmark = build_benchmark(config) if benchmark is None else benchmark
         shape = input_shape(benchmark)
