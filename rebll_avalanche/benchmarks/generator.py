@@ -12,9 +12,9 @@ from avalanche.benchmarks.scenarios.generic_scenario import CLScenario, EagerCLS
 from avalanche.benchmarks.utils.data import AvalancheDataset
 from avalanche.benchmarks.utils.transform_groups import TransformGroups
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from rebll_avalanche.benchmarks.checks import checked_split, one_of, usable_source
+from rebll_avalanche.benchmarks.dataset import MultiLabelDataset, Samples
 from rebll_avalanche.benchmarks.images import ImageFiles, Rows, Source
 from rebll_avalanche.benchmarks.kept import KeptPictures
 from rebll_avalanche.benchmarks.targets import MultiLabelTargets
@@ -31,28 +31,6 @@ from rebll_avalanche.scenario import ClassOrder, Experiences, Scenario
 MODES = ("overlap", "disjoint")
 MISSING = ("nan", "negative")
 ON_ERROR = ("raise", "skip")
-
-
-class Samples(Dataset):
-    """Some images of a source, each with the labels that one experience gives it.
-
-    Args:
-        source: Where inputs come from.
-        indices: Which of them, in order.
-        targets: ``[samples, classes]``, one row per index.
-    """
-
-    def __init__(self, source: Source, indices: Tensor, targets: Tensor) -> None:
-        self.source = source
-        # NumPy, which gives out single numbers ten times as fast as torch.
-        self.indices = indices.numpy()
-        self.targets = targets
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __getitem__(self, index: int) -> tuple[Any, Tensor]:
-        return self.source[int(self.indices[index])], self.targets[index]
 
 
 class MultiLabelExperience(DatasetExperience):
@@ -211,7 +189,7 @@ class MultiLabelBenchmark(CLScenario):
         groups = dict(self._transforms)  # Avalanche changes the one it is given
         if source.pictures:
             groups = {group: for_pictures(own or self._fallback) for group, own in groups.items()}
-        dataset = AvalancheDataset(
+        dataset = MultiLabelDataset(
             [Samples(source, indices, targets)],
             data_attributes=[MultiLabelTargets(targets)],
             transform_groups=TransformGroups(groups),

@@ -15,7 +15,7 @@ from avalanche.training.storage_policy import ExperienceBalancedBuffer, Reservoi
 from avalanche.training.utils import ParamData
 from torch import Tensor, nn
 
-from rebll_avalanche.benchmarks.generator import Samples
+from rebll_avalanche.benchmarks.dataset import Samples
 from rebll_avalanche.plugins.buffer import PolicyBuffer
 from rebll_avalanche.plugins.teacher import load_resized
 

@@ -13,6 +13,7 @@ from avalanche.training.templates import SupervisedTemplate
 from torch import nn
 from torch.optim import Optimizer
 
+from rebll_avalanche.benchmarks.dataset import in_batches
 from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.plugins.agem import DrawingAGEMPlugin
@@ -45,6 +46,8 @@ class FineTuning(SupervisedTemplate):
         peval_mode: See Avalanche: ``"epoch"`` or ``"iteration"``.
     """
 
+    dataloader: Any
+
     def __init__(
         self,
         *,
@@ -73,6 +76,11 @@ class FineTuning(SupervisedTemplate):
             eval_every=eval_every,
             peval_mode=peval_mode,
         )
+
+    def make_eval_dataloader(self, **kwargs: Any) -> None:
+        """Avalanche's own, reading batches instead of samples where the data set can."""
+        super().make_eval_dataloader(**kwargs)
+        self.dataloader = in_batches(self.dataloader)
 
 
 def adopt(

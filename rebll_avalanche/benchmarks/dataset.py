@@ -1,0 +1,95 @@
+"""Samples of one experience, and the Avalanche data set around them that reads whole batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from avalanche.benchmarks.utils.data import AvalancheDataset
+from avalanche.benchmarks.utils.data_loader import SingleDatasetDataLoader
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from rebll_avalanche.benchmarks.images import Source
+
+
+class Samples(Dataset):
+    """Some images of a source, each with the labels that one experience gives it.
+
+    Args:
+        source: Where inputs come from.
+        indices: Which of them, in order.
+        targets: ``[samples, classes]``, one row per index.
+    """
+
+    def __init__(self, source: Source, indices: Tensor, targets: Tensor) -> None:
+        self.source = source
+        # NumPy, which gives out single numbers ten times as fast as torch.
+        self.indices = indices.numpy()
+        self.targets = targets
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> tuple[Any, Tensor]:
+        return self.source[int(self.indices[index])], self.targets[index]
+
+    def read(self, rows: np.ndarray) -> Iterator[tuple[Any, Tensor]]:
+        """The same for many samples, one after the other: no more than one picture at a time."""
+        inputs = (self.source[index] for index in self.indices[rows].tolist())
+        return zip(inputs, self.targets[torch.from_numpy(rows)].unbind(), strict=True)
+
+
+class MultiLabelDataset(AvalancheDataset):
+    """An Avalanche data set that torch's loaders may ask for a batch at a time.
+
+    Avalanche's own is asked sample by sample and looks through its layers of subsets and transforms each
+    time, which takes longer than to read a feature vector. Here that is done once per batch; samples are
+    the same, and in the same order, so that random transforms draw the same numbers.
+    """
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Samples by index, as ``[self[index] for index in indices]`` gives them."""
+        layer: Any = self._flat_data
+        group = layer._transform_groups.current_group
+        rows = np.asarray(indices)
+        transforms: list[Any] = []  # of the innermost layer first
+        while not isinstance(layer, Samples):
+            if len(getattr(layer, "_datasets", ())) != 1 or self._adds_to_samples():
+                return [self[index] for index in indices]
+            if layer._indices is not None:
+                rows = np.array([layer._indices[row] for row in rows])
+            groups = (layer._frozen_transform_groups, layer._transform_groups)
+            transforms = [each.transform_groups[group] for each in groups] + transforms
+            layer = layer._datasets[0]
+        samples: list[Any] = []
+        active = [transform for transform in transforms if transform is not None]
+        for sample in layer.read(rows):
+            for transform in active:
+                sample = transform(*sample)
+            samples.append(sample)
+        return samples
+
+    def _adds_to_samples(self) -> bool:
+        return any(attribute.use_in_getitem for attribute in self._data_attributes.values())
+
+
+class BatchLoader(SingleDatasetDataLoader):
+    """Avalanche's loader for evaluations, which asks a data set for whole batches.
+
+    Avalanche's own hides the data set in torch's ``ConcatDataset``, which reads sample by sample.
+    """
+
+    def _make_pytorch_loader(self, datasets: Any, batch_sampler: Sampler[list[int]]) -> DataLoader:
+        done_by_sampler = ("batch_size", "shuffle", "sampler", "drop_last")
+        options = {k: v for k, v in self.loader_kwargs.items() if k not in done_by_sampler}
+        return DataLoader(datasets[0], batch_sampler=batch_sampler, **options)
+
+
+def in_batches(loader: Any) -> Any:
+    """A loader that gives the same batches as ``loader``, read at once if it is one of Avalanche's."""
+    if type(loader) is not SingleDatasetDataLoader:
+        return loader
+    return BatchLoader(loader.datasets[0], loader.batch_sizes[0], **loader.loader_kwargs)
