@@ -14,6 +14,8 @@ from rebll_avalanche.labels import annotated, label_matrix
 from rebll_avalanche.sampling import SamplingPolicy, build_policy
 
 Predict = Callable[[Tensor], Tensor]
+# From probabilities [images, classes] to labels.
+Decide = Callable[[Tensor], Tensor]
 
 
 class Provenance(IntEnum):
@@ -116,7 +118,7 @@ class Memory:
         columns: slice,
         predict: Predict,
         *,
-        threshold: float,
+        decide: Decide,
         provenance: Provenance,
         batch_size: int = 64,
     ) -> None:
@@ -126,7 +128,7 @@ class Memory:
             rows: Which images.
             columns: Which classes.
             predict: Images to probabilities of all classes it knows.
-            threshold: A label is 1 if its probability is above, else 0.
+            decide: The labels that follow from the probabilities of all images with gaps together.
             provenance: Noted for every label that is filled.
             batch_size: Images per forward pass.
         """
@@ -134,15 +136,15 @@ class Memory:
         rows = rows[gaps.any(dim=1)]
         if not len(rows):  # split would make one empty part of nothing
             return
-        for part in rows.split(batch_size):
-            said = (predict(self.images(part, augment=False))[:, columns] > threshold).float().cpu()
-            unknown = ~annotated(self.labels[part, columns])
-            self.labels[part, columns] = torch.where(unknown, said, self.labels[part, columns])
-            self.provenance[part, columns] = torch.where(
-                unknown,
-                torch.tensor(int(provenance), dtype=torch.uint8),
-                self.provenance[part, columns],
-            )
+        parts = (self.images(part, augment=False) for part in rows.split(batch_size))
+        said = decide(torch.cat([predict(part)[:, columns].cpu() for part in parts]))
+        unknown = ~annotated(self.labels[rows, columns])
+        self.labels[rows, columns] = torch.where(unknown, said, self.labels[rows, columns])
+        self.provenance[rows, columns] = torch.where(
+            unknown,
+            torch.tensor(int(provenance), dtype=torch.uint8),
+            self.provenance[rows, columns],
+        )
 
     def label_matrix(self) -> tuple[Tensor, Tensor]:
         """Labels and provenance, rows sorted by experience: the paper's label block matrix."""

@@ -31,6 +31,10 @@ class Vectors:
         return self.inputs[index] + self.offset, self.targets[index]
 
 
+def above_half(probability):
+    return (probability > 0.5).float()
+
+
 def stream(sizes, classes=4, samples=10):
     """Experiences whose images are their own numbers: 1000 * experience + index."""
     experiences, lo = [], 0
@@ -105,7 +109,7 @@ def test_relabelling_is_strictly_above_the_threshold():
         torch.arange(10),
         slice(1, 2),
         predict,
-        threshold=0.5,
+        decide=above_half,
         provenance=Provenance.CURRENT_MODEL,
         batch_size=3,
     )
@@ -122,7 +126,7 @@ def test_only_images_with_gaps_are_looked_at():
         asked.extend(images.flatten().tolist())
         return torch.ones(len(images), 4)
 
-    fill = {"threshold": 0.5, "provenance": Provenance.PREVIOUS_MODEL}
+    fill = {"decide": above_half, "provenance": Provenance.PREVIOUS_MODEL}
     memory.relabel(torch.arange(10), slice(0, 2), predict, **fill)
     assert asked == []
     memory.relabel(torch.tensor([2, 5]), slice(0, 3), predict, **fill)
@@ -153,7 +157,7 @@ def test_properties(sizes, mem_size, seed):
                 rows,
                 columns,
                 lambda images: torch.rand(len(images), classes),
-                threshold=0.5,
+                decide=above_half,
                 provenance=Provenance.CURRENT_MODEL,
             )
         assert len(memory) <= mem_size
@@ -179,7 +183,7 @@ def test_scores_against_hidden_truth():
         torch.arange(4),
         slice(1, 2),
         lambda images: said[images.flatten().long()],
-        threshold=0.5,
+        decide=above_half,
         provenance=Provenance.CURRENT_MODEL,
     )
     expected = {"accuracy": 0.5, "precision": 0.5, "recall": 0.5, "count": 4.0}

@@ -35,6 +35,7 @@ _REBLL: Options = {
     "relabel_threshold": float,
     "replay_loss": Literal["er", "bce"],
     "relabel": bool,
+    "relabel_by": Literal["score", "posterior", "prevalence", "soft"],
     "teacher": Literal["previous", "closed_form"],
     "start_from_teacher": bool,
 }

@@ -24,6 +24,8 @@ class ClosedFormTeacher(Teacher):
         **options: Of :class:`~rebll_avalanche.plugins.closed_form.ClosedFormPlugin`.
     """
 
+    calibrated = True
+
     def __init__(self, **options: Any) -> None:
         super().__init__()
         self.closed_form = ClosedFormPlugin(**options)

@@ -67,6 +67,7 @@ class RebLLPlugin(SupervisedPlugin):
         teacher_targets: str | None = None,
         replay_loss: str | None = None,
         relabel: bool | None = None,
+        relabel_by: str | None = None,
         policy: str | SamplingPolicy | None = None,
         reduction: str | None = None,
         detach_weight: bool | None = None,
@@ -93,6 +94,8 @@ class RebLLPlugin(SupervisedPlugin):
             "relabel_threshold": relabel_threshold,
             "replay_loss": replay_loss,
             "relabel": relabel,
+            "relabel_by": relabel_by,
+            "alpha": alpha,
             "policy": policy,
         }
         self.akd = AKDPlugin(**_chosen(preset, distillation | shared))

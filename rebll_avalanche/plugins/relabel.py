@@ -10,11 +10,12 @@ import torch
 from avalanche.training.plugins import ReplayPlugin, SupervisedPlugin
 from torch import Tensor, nn
 
-from rebll_avalanche.labels import check_criterion
+from rebll_avalanche.labels import check_criterion, label_matrix
 from rebll_avalanche.losses import bce_loss, er_loss, probability
 from rebll_avalanche.memory import Memory, Provenance
 from rebll_avalanche.plugins.criterion import check_steerable, plain_criterion
 from rebll_avalanche.plugins.options import EXPONENTS, check_choice, decay_exponent
+from rebll_avalanche.plugins.relabel_rules import RULES, StreamShares, labels_from
 from rebll_avalanche.plugins.teacher import Teacher, forward_frozen, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.sampling import SamplingPolicy
@@ -41,6 +42,10 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         exponent: ``"adaptive"``: beta log(seen classes); ``"fixed"``: beta itself.
         replay_loss: ``"er"``, or ``"bce"`` for plain binary cross-entropy.
         relabel: ``False`` keeps only the labels an image came with; the rest stays masked.
+        relabel_by: What becomes of a probability; see
+            :func:`~rebll_avalanche.plugins.relabel_rules.labels_from`.
+        alpha: Strength of the down-weighting that the models who relabel were trained with; asked for by
+            ``relabel_by="posterior"`` alone.
         policy: Which images stay in memory.
         reduction: ``"mean"`` over classes, or ``"class_sum"`` as printed.
         detach_weight: Stop the gradient through the weight ``p^b``.
@@ -58,6 +63,8 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         exponent: str = "adaptive",
         replay_loss: str = "er",
         relabel: bool = True,
+        relabel_by: str = "score",
+        alpha: float = 1.2,
         policy: str | SamplingPolicy = "reservoir",
         reduction: str = "mean",
         detach_weight: bool = False,
@@ -75,6 +82,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         check_choice("exponent", exponent, EXPONENTS)
         check_choice("replay_loss", replay_loss, ("er", "bce"))
         check_choice("reduction", reduction, ("mean", "class_sum"))
+        check_choice("relabel_by", relabel_by, RULES)
         self.batch_size_mem = batch_size_mem
         self.beta = beta
         self.lambda_er = lambda_er
@@ -83,9 +91,12 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         self.exponent = exponent
         self.replay_loss = replay_loss
         self.relabel = relabel
+        self.relabel_by = relabel_by
+        self.alpha = alpha
         self.reduction = reduction
         self.detach_weight = detach_weight
         self.memory = Memory(mem_size, policy)
+        self.shares = StreamShares()
         self.teacher = Teacher()
         self.terms = LossTerms()
         self._old_classes = self._seen_classes = 0
@@ -141,36 +152,52 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         self.teacher.end_experience(strategy)
         if self.memory.mem_size:
             self.memory.update(strategy.experience)
+            self.shares.add(label_matrix(strategy.experience.dataset))
             if self.relabel:
                 self._fill(strategy)
 
     def _fill(self, strategy: Any) -> None:
         lo, hi = class_range(strategy.experience)
         new_rows, old_rows = self.memory.rows_of(strategy.experience.current_experience)
-        models: list[tuple[Tensor, slice, nn.Module | None, Provenance]] = [
-            (new_rows, slice(0, lo), self.teacher.model, Provenance.PREVIOUS_MODEL),
-            (old_rows, slice(lo, hi), self.teacher.successor, Provenance.CURRENT_MODEL),
+        # Rows, columns, who labels them, and how many classes that one was trained with.
+        models: list[tuple[Tensor, slice, nn.Module | None, int, Provenance]] = [
+            (new_rows, slice(0, lo), self.teacher.model, lo, Provenance.PREVIOUS_MODEL),
+            (old_rows, slice(lo, hi), self.teacher.successor, hi, Provenance.CURRENT_MODEL),
         ]
-        for rows, columns, model, provenance in models:
+        for rows, columns, model, seen, provenance in models:
             if model is None or columns.start == columns.stop:
                 continue
+            asymmetry = 0.0 if self.teacher.calibrated else self.alpha
+            decide = partial(
+                labels_from,
+                rule=self.relabel_by,
+                threshold=self.relabel_threshold,
+                exponent=decay_exponent(self.exponent, asymmetry, seen),
+                detach_weight=self.detach_weight,
+                shares=self.shares.of(columns),
+            )
             self.memory.relabel(
                 rows,
                 columns,
                 partial(_predict, model, strategy.device),
-                threshold=self.relabel_threshold,
+                decide=decide,
                 provenance=provenance,
                 batch_size=strategy.eval_mb_size,
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Memory and teacher."""
-        return {"memory": self.memory.state_dict(), "teacher": self.teacher.state_dict()}
+        """Memory, teacher, and how often each class has come."""
+        return {
+            "memory": self.memory.state_dict(),
+            "teacher": self.teacher.state_dict(),
+            "shares": self.shares.state_dict(),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where :meth:`state_dict` was taken."""
         self.memory.load_state_dict(state["memory"])
         self.teacher.load_state_dict(state["teacher"])
+        self.shares.load_state_dict(state["shares"])
 
 
 def _predict(model: nn.Module, device: Any, images: Tensor) -> Tensor:

@@ -17,7 +17,12 @@ class Teacher:
     experience ends, because at the next one Avalanche has grown the head before any plugin is asked;
     it takes office when the next experience begins, so that whoever still needs the older model at
     the end of an experience finds it, in whatever order the plugins run.
+
+    Attributes:
+        calibrated: Whether its probabilities are what they say, and not shrunk by the loss it learned by.
     """
+
+    calibrated = False
 
     def __init__(self) -> None:
         self.model: nn.Module | None = None

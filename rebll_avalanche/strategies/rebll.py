@@ -35,6 +35,7 @@ class RebLL(FineTuning):
         teacher_targets: ``"printed"`` or ``"corrected"``.
         replay_loss: ``"er"`` or ``"bce"``.
         relabel: Whether missing labels of memory are filled.
+        relabel_by: How: ``"score"``, ``"posterior"``, ``"prevalence"`` or ``"soft"``.
         policy: Which images stay in memory.
         reduction: ``"mean"`` or ``"class_sum"``.
         detach_weight: Stop the gradient through the weights of the losses.
@@ -63,6 +64,7 @@ class RebLL(FineTuning):
         teacher_targets: str | None = None,
         replay_loss: str | None = None,
         relabel: bool | None = None,
+        relabel_by: str | None = None,
         policy: str | SamplingPolicy | None = None,
         reduction: str | None = None,
         detach_weight: bool | None = None,
@@ -85,6 +87,7 @@ class RebLL(FineTuning):
             teacher_targets=teacher_targets,
             replay_loss=replay_loss,
             relabel=relabel,
+            relabel_by=relabel_by,
             policy=policy,
             reduction=reduction,
             detach_weight=detach_weight,

@@ -442,6 +442,7 @@ def test_a_restart_between_experiences_gives_the_same_bits(vector_benchmark):
         {"alpha": -1.0},
         {"lambda_akd": 1.5},
         {"relabel_threshold": 2.0},
+        {"relabel_by": "dice"},
         {"exponent": "square"},
         {"replay_loss": "mse"},
         {"teacher_targets": "guessed"},

@@ -1,0 +1,83 @@
+"""From what a model says of an image in memory to the label that the image gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rebll_avalanche.losses import posterior_from_score
+
+RULES = ("score", "posterior", "prevalence", "soft")
+
+
+def labels_from(
+    probability: Tensor,
+    *,
+    rule: str = "score",
+    threshold: float = 0.5,
+    exponent: float = 0.0,
+    detach_weight: bool = False,
+    shares: Tensor | None = None,
+) -> Tensor:
+    """Labels of images from a model's probabilities, ``[images, classes]`` both.
+
+    Args:
+        probability: Of each class in each image.
+        rule: ``"score"``: present if the probability is above ``threshold``, as in the paper;
+            ``"posterior"``: present if the posterior is above, of which the probability is the optimum
+            under the asymmetric loss (:func:`~rebll_avalanche.losses.posterior_from_score`);
+            ``"prevalence"``: of each class as many images as its share of the stream says, those with
+            the highest probabilities; ``"soft"``: the probability itself is the label.
+        threshold: For the first two.
+        exponent: Of the asymmetric loss that the model was trained with, for ``"posterior"``.
+        detach_weight: Likewise.
+        shares: Of each class, for ``"prevalence"``.
+
+    >>> said = torch.tensor([[0.4, 0.9], [0.3, 0.8], [0.1, 0.7]])
+    >>> labels_from(said)[:, 0].tolist()
+    [0.0, 0.0, 0.0]
+    >>> labels_from(said, rule="posterior", exponent=3.6)[:, 0].tolist()
+    [1.0, 0.0, 0.0]
+    >>> labels_from(said, rule="prevalence", shares=torch.tensor([0.3, 0.3]))[:, 1].tolist()
+    [1.0, 0.0, 0.0]
+    """
+    if rule == "soft":
+        return probability.float()
+    if rule == "prevalence":
+        if shares is None:
+            raise ValueError("relabelling by prevalence needs the classes' shares of the stream")
+        wanted = (shares * len(probability)).round()
+        place = probability.argsort(dim=0, descending=True, stable=True).argsort(dim=0)
+        return (place < wanted).float()
+    if rule == "posterior":
+        probability = posterior_from_score(probability, exponent, detach_weight=detach_weight)
+    return (probability > threshold).float()
+
+
+class StreamShares:
+    """How many of the images seen so far have each class, as far as they are annotated."""
+
+    def __init__(self) -> None:
+        self.positives = torch.zeros(0)
+        self.images = 0
+
+    def add(self, labels: Tensor) -> None:
+        """Count the labels of an experience, ``[images, classes]``, NaN where unknown."""
+        if not len(self.positives):
+            self.positives = torch.zeros(labels.shape[1])
+        self.positives += (labels == 1).sum(dim=0)
+        self.images += len(labels)
+
+    def of(self, columns: slice) -> Tensor:
+        """The share of some classes among all images."""
+        return self.positives[columns] / max(self.images, 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Both counts."""
+        return {"positives": self.positives, "images": self.images}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`."""
+        self.positives, self.images = state["positives"].clone(), int(state["images"])
