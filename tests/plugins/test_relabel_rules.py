@@ -19,7 +19,8 @@ def test_posterior_is_half_where_the_loss_does_not_care():
     scores = torch.linspace(0.01, 0.99, 981, dtype=torch.float64).unsqueeze(1)
     present = labels_from(scores, rule="posterior", exponent=exponent).flatten()
     first = int(present.argmax())
-    assert 0 < first < len(scores) - 1 and bool(present[first:].all())
+    assert 0 < first < len(scores) - 1
+    assert bool(present[first:].all())
     logits = scores.logit().requires_grad_()
     pulls = []
     for label in (1.0, 0.0):
@@ -69,7 +70,8 @@ def test_memory_is_filled_by_the_rule(rule, vector_benchmark):
         strategy.train(experience)
     memory = strategy.rebll.memory
     filled = memory.labels[memory.provenance >= Provenance.PREVIOUS_MODEL]
-    assert len(filled) and not filled.isnan().any()
+    assert len(filled)
+    assert not filled.isnan().any()
     whole = ((filled == 0) | (filled == 1)).all()
     assert bool(whole) is (rule != "soft")
     strategy.train(benchmark.train_stream[0])  # replays whatever the labels are
