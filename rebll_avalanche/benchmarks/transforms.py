@@ -53,6 +53,43 @@ def resize(picture: Image.Image, image_size: int) -> Image.Image:
     return resized
 
 
+def size_with_aspect(size: tuple[int, int], shorter: int, multiple: int = 32) -> tuple[int, int]:
+    """Width and height near the shape of a picture, its shorter side as long as asked for.
+
+    Both are multiples, as most networks halve their input five times, and never below ``shorter``: so
+    pictures have few different sizes, and can be looked at in batches.
+
+    >>> size_with_aspect((500, 375), 224)
+    (288, 224)
+    """
+    scale = shorter / min(size)
+    width, height = (
+        max(multiple * round(side * scale / multiple), multiple * (shorter // multiple), multiple)
+        for side in size
+    )
+    return width, height
+
+
+class KeepAspect:
+    """A picture as a tensor of about its own shape, see :func:`size_with_aspect`.
+
+    Args:
+        shorter: The shorter side.
+        resample: One of Pillow's filters.
+    """
+
+    def __init__(
+        self, shorter: int, resample: Image.Resampling = Image.Resampling.BILINEAR
+    ) -> None:
+        self.shorter = shorter
+        self.resample = resample
+
+    def __call__(self, picture: Picture) -> Tensor:
+        given = as_pillow(picture)
+        size = size_with_aspect(given.size, self.shorter)
+        return to_unit_range(given if size == given.size else given.resize(size, self.resample))
+
+
 class Resize:
     """:func:`resize` with a fixed size.
 

@@ -49,6 +49,7 @@ def _benchmark(config: BenchmarkConfig) -> MultiLabelBenchmark:
             pretrained=config.features_pretrained,
             until=config.features_until,
             image_size=config.image_size or 224,
+            keep_aspect=config.features_aspect == "kept",
             folder=config.image_cache,
         )
     if config.name == "scenes":

@@ -40,6 +40,8 @@ class BenchmarkConfig:
         features_pretrained: Where that backbone's weights come from; see model.pretrained.
         features_until: Keep the maps that come out of this part of the backbone, such as "blocks.5";
             what follows it is the network that learns.
+        features_aspect: Show the backbone squares, or pictures of about their own shape whose shorter
+            side is image_size.
         image_cache: Folder for decoded images of image_size, which are read many times faster;
             with features, the folder for these.
         on_error: Refuse a data set with broken pictures, or go on without these.
@@ -60,6 +62,7 @@ class BenchmarkConfig:
     features: str | None = None
     features_pretrained: str | None = "pypi"
     features_until: str | None = None
+    features_aspect: Literal["square", "kept"] = "square"
     image_cache: str | None = None
     on_error: Literal["raise", "skip"] = "raise"
     seed: int = 0
@@ -200,6 +203,11 @@ class Config:
         features, until = self.benchmark.features, self.benchmark.features_until
         if until and not features:
             raise ValueError(f"benchmark.features_until is {until!r}, of no benchmark.features")
+        if self.benchmark.features_aspect == "kept" and (until or not features):
+            raise ValueError(
+                "benchmark.features_aspect 'kept' is for pooled features: give benchmark.features, and "
+                "no benchmark.features_until"
+            )
         if features and self.model.backbone != (fitting := features if until else "vector"):
             made = f"maps, which the rest of {features} takes" if until else "vectors"
             raise ValueError(

@@ -21,13 +21,15 @@ from tqdm import tqdm
 
 from rebll_avalanche.benchmarks.contents import cache_folder
 from rebll_avalanche.benchmarks.images import ImageArray, ImageFiles, Source
-from rebll_avalanche.benchmarks.transforms import Transform, evaluation_transform
+from rebll_avalanche.benchmarks.transforms import KeepAspect, Transform, evaluation_transform
 from rebll_avalanche.models import build_model
 from rebll_avalanche.models.build import modules_until
 
 # Part of every key: raise it when vectors would come out differently.
 VERSION = 1
 BATCH = 32
+# Pictures of different sizes that may wait for their batch to fill up.
+WAITING = 8 * BATCH
 
 
 class FrozenFeatures:
@@ -39,6 +41,8 @@ class FrozenFeatures:
         until: Give the maps that come out of this part of the backbone, such as "blocks.5", instead of
             the pooled features of all of it.
         image_size: Side of the squares that it looks at.
+        keep_aspect: Look at pictures of about their own shape instead, with this as the shorter side. For
+            pooled features only: maps of different sizes do not go into one array.
         folder: Where vectors are kept; this package's cache if not given.
 
     Attributes:
@@ -52,9 +56,15 @@ class FrozenFeatures:
         pretrained: str | None = "pypi",
         until: str | None = None,
         image_size: int = 224,
+        keep_aspect: bool = False,
         folder: str | Path | None = None,
     ) -> None:
+        if keep_aspect and until is not None:
+            raise ValueError(
+                f"keep_aspect is for pooled features; maps until {until!r} must be of one size"
+            )
         self._until = until
+        self._keep_aspect = keep_aspect
         self._model = build_model(backbone, pretrained=pretrained).eval()
         self._image_size = image_size
         self._folder = Path(folder).expanduser() if folder else cache_folder() / "features"
@@ -72,7 +82,8 @@ class FrozenFeatures:
                 return torch.from_numpy(np.load(place))
             except (ValueError, OSError, EOFError) as error:
                 warnings.warn(f"{place} is damaged ({error}) and is built again", stacklevel=2)
-        transform = evaluation_transform(self._image_size)
+        shape = KeepAspect if self._keep_aspect else evaluation_transform
+        transform = shape(self._image_size)
         if self._until is None:
             vectors = pooled_features(self._model, source, transform)
         else:
@@ -87,7 +98,9 @@ class FrozenFeatures:
     def _key(self, source: Source) -> str:
         """Another picture, backbone or weights file gives another key."""
         weights = (self.weights["name"], self.weights["source"], self.weights["sha256"])
-        digest = hashlib.sha256(f"{VERSION} {weights} {self._image_size} {self._until}".encode())
+        aspect = " aspect" if self._keep_aspect else ""
+        made = f"{VERSION} {weights} {self._image_size} {self._until}{aspect}"
+        digest = hashlib.sha256(made.encode())
         if isinstance(source, ImageFiles):
             for content in source.contents():
                 digest.update(f"\n{content.digest}".encode())
@@ -122,19 +135,32 @@ def _map_of(model: nn.Module, name: str, batch: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def _computed(function: Callable[[Tensor], Tensor], source: Source, transform: Transform) -> Tensor:
-    """A function of every picture, in batches."""
+    """A function of every picture, in batches of pictures of one size."""
     broken = set()
     if isinstance(source, ImageFiles):
         broken = {index for index, content in enumerate(source.contents()) if content.problem}
     usable = [index for index in range(len(source)) if index not in broken]
     computed: Tensor | None = None
-    starts = range(0, len(usable), BATCH)
-    for start in tqdm(starts, desc="features", unit="batch", disable=None, leave=False):
-        rows = usable[start : start + BATCH]
-        found = function(torch.stack([transform(source[index]) for index in rows]))
+    waiting: dict[torch.Size, dict[int, Tensor]] = {}
+
+    def look_at(size: torch.Size) -> None:
+        nonlocal computed
+        batch = waiting.pop(size)
+        found = function(torch.stack(list(batch.values())))
         if computed is None:
             computed = torch.zeros(len(source), *found.shape[1:])
-        computed[rows] = found
+        computed[list(batch)] = found
+
+    for index in tqdm(usable, desc="features", unit="picture", disable=None, leave=False):
+        picture = transform(source[index])
+        batch = waiting.setdefault(picture.shape, {})
+        batch[index] = picture
+        if len(batch) == BATCH:
+            look_at(picture.shape)
+        elif sum(map(len, waiting.values())) > WAITING:
+            look_at(max(waiting, key=lambda size: len(waiting[size])))
+    for size in list(waiting):
+        look_at(size)
     if computed is None:
         raise ValueError("there is no picture to compute features of")
     return computed.clone()

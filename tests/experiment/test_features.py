@@ -11,7 +11,7 @@ from PIL import Image
 
 from rebll_avalanche.benchmarks import MultiLabelScenes
 from rebll_avalanche.benchmarks.images import ImageArray, ImageFiles, Rows
-from rebll_avalanche.benchmarks.transforms import evaluation_transform
+from rebll_avalanche.benchmarks.transforms import KeepAspect, evaluation_transform
 from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.features import FrozenFeatures
 from rebll_avalanche.experiment.folder import read_config
@@ -61,6 +61,39 @@ def test_files_that_do_not_decode_and_what_is_no_picture(
     assert vectors[1].abs().sum() > 0
     with pytest.raises(ValueError, match="not of Rows"):
         frozen(Rows(torch.zeros(2, 3)))
+
+
+def test_pictures_of_about_their_own_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many sizes, more than may wait: each has the vector that it has alone."""
+    monkeypatch.setattr("rebll_avalanche.experiment.features.BATCH", 3)
+    monkeypatch.setattr("rebll_avalanche.experiment.features.WAITING", 4)
+    generator = np.random.RandomState(0)
+    paths = []
+    for number, (width, height) in enumerate(
+        [(20, 20), (20, 60), (70, 20), (20, 61), (33, 21)] * 3
+    ):
+        paths.append(tmp_path / f"{number}.png")
+        Image.fromarray(generator.randint(0, 256, (height, width, 3), dtype=np.uint8)).save(
+            paths[-1]
+        )
+    torch.manual_seed(0)
+    options = {"pretrained": None, "image_size": 64, "folder": tmp_path}
+    frozen = FrozenFeatures("test_efficientnet", keep_aspect=True, **options)
+    vectors = frozen(ImageFiles(paths))
+    transform = KeepAspect(64)
+    sizes = set()
+    with torch.no_grad():
+        for path, vector in zip(paths, vectors, strict=True):
+            picture = transform(Image.open(path).convert("RGB"))
+            sizes.add(tuple(picture.shape[1:]))
+            alone = frozen._model.features(picture[None]).mean(dim=(2, 3))[0]
+            torch.testing.assert_close(vector, alone, rtol=1e-4, atol=1e-5)
+    assert sizes == {(64, 64), (192, 64), (64, 224), (64, 96)}
+    torch.manual_seed(0)
+    squares = FrozenFeatures("test_efficientnet", **options)(ImageFiles(paths))  # kept apart
+    assert not torch.allclose(squares[1], vectors[1])
+    with pytest.raises(ValueError, match=r"maps until 'blocks\.1'"):
+        FrozenFeatures("test_efficientnet", keep_aspect=True, until="blocks.1", **options)
 
 
 def test_a_benchmark_of_vectors(frozen: FrozenFeatures) -> None:
@@ -139,6 +172,7 @@ def test_a_run_on_vectors(tmp_path: Path) -> None:
             r"maps, which the rest of resnet18 takes.*model\.backbone must be 'resnet18'",
         ),
         ({"benchmark": {"features_until": "layer3"}}, r"'layer3', of no benchmark\.features"),
+        ({"benchmark": {"features_aspect": "kept"}}, r"'kept' is for pooled features"),
         ({"model": {"hidden": 8}}, r"model\.hidden belongs to the backbone 'vector'"),
     ],
 )
