@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rebll_avalanche.herding import chosen_rows
 from rebll_avalanche.labels import annotated, label_matrix
 from rebll_avalanche.sampling import SamplingPolicy, build_policy
 
@@ -76,8 +77,12 @@ class Memory:
         for number, keep in self._keep.items():
             keep(self.index[self.experience == number])
 
-    def update(self, experience: Any) -> Tensor:
+    def update(self, experience: Any, learner: Any = None) -> Tensor:
         """Let the policy choose among what is kept and the images of ``experience``.
+
+        Args:
+            experience: Whose images arrive.
+            learner: The strategy that has just learned it, for policies that ask for features.
 
         Returns:
             For each image now in memory, its row among those that were there and those that came.
@@ -87,7 +92,7 @@ class Memory:
         if len(self) == 0:
             self.labels = self.labels.new_empty(0, arriving.shape[1])
             self.provenance = self.provenance.new_empty(0, arriving.shape[1])
-        chosen = self.policy.select(self.labels, arriving, self.mem_size)
+        chosen = chosen_rows(self.policy, self.labels, arriving, self.mem_size, learner)
         number = torch.full((len(arriving),), int(experience.current_experience))
         given = annotated(arriving).to(torch.uint8) * int(Provenance.GROUND_TRUTH)
         self.experience = torch.cat([self.experience, number])[chosen]

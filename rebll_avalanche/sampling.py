@@ -1,7 +1,7 @@
 """Which images of a stream stay in memory.
 
 A policy is asked once per experience and answers with rows: of what is in memory and what has just
-arrived, which to keep. It sees labels only, never images.
+arrived, which to keep. It sees labels only, never images, unless it says that it ``wants_features``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+from rebll_avalanche.herding import Herding
 
 
 class SamplingPolicy(Protocol):
@@ -202,6 +204,7 @@ POLICIES: dict[str, type[Any]] = {
     "reservoir": Reservoir,
     "prs": PartitioningReservoir,
     "ocdm": OptimisedDistribution,
+    "herding": Herding,
 }
 
 

@@ -94,8 +94,8 @@ def test_a_reservoir_refuses_a_memory_that_it_has_not_chosen():
 
 
 def test_an_unknown_policy_is_named_beside_those_that_exist():
-    with pytest.raises(ValueError, match="'herding'; there are reservoir, prs, ocdm"):
-        build_policy("herding")
+    with pytest.raises(ValueError, match="'lottery'; there are reservoir, prs, ocdm, herding"):
+        build_policy("lottery")
 
 
 def prs_by_the_book(stream: list[list[int]], classes: int, capacity: int, q: float) -> list[int]:

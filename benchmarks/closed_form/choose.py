@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from features import load_split
+from features import View, load_split
 from rows import Row, by_gradient, closed_form, measure, stream
 
 LITE = {size: f"tf_efficientnet_lite{size}" for size in (0, 1, 2)}
@@ -35,13 +35,18 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--name", default="voc", choices=("voc", "coco"))
     parser.add_argument("--scenario", default="B5-C3")
-    parser.add_argument("--backbones", default="0:224")
+    parser.add_argument(
+        "--views", default="0:224", help="such as 0:224,2:320a: Lite2 at 320 px, aspect kept"
+    )
     parser.add_argument("--only", default="", help="run variants whose name contains this")
     arguments = parser.parse_args()
-    pairs = [part.split(":") for part in arguments.backbones.split(",")]
-    backbones = [(LITE[int(size)], int(pixels)) for size, pixels in pairs]
+    pairs = [part.split(":") for part in arguments.views.split(",")]
+    views = [
+        View(LITE[int(size)], int(pixels.rstrip("a")), pixels.endswith("a"))
+        for size, pixels in pairs
+    ]
     train, val = (
-        load_split(arguments.name, arguments.data, split, backbones, arguments.cache)
+        load_split(arguments.name, arguments.data, split, views, arguments.cache)
         for split in ("train", "val")
     )
     benchmark = stream(train, val, arguments.scenario)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,12 +15,30 @@ from torch import Tensor
 from rebll_avalanche.benchmarks.coco import read_coco
 from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.label_cache import LabelTable
-from rebll_avalanche.benchmarks.transforms import to_unit_range
+from rebll_avalanche.benchmarks.transforms import KeepAspect, Transform, to_unit_range
 from rebll_avalanche.benchmarks.voc import VOC_CLASSES, read_voc
 from rebll_avalanche.experiment.features import pooled_features
 from rebll_avalanche.models import build_model
 
 FOLDERS = {"voc": "voc2007_small", "coco": "coco2014_small"}
+
+
+class View(NamedTuple):
+    """What a backbone is shown: squares, or pictures of about their own shape with that shorter side."""
+
+    backbone: str
+    image_size: int
+    keep_aspect: bool = False
+
+    def transform(self) -> Transform:
+        """From a picture to the backbone's input."""
+        if self.keep_aspect:
+            return KeepAspect(self.image_size, Image.Resampling.BICUBIC)
+        return self._squashed
+
+    def _squashed(self, picture: Image.Image) -> Tensor:
+        size = (self.image_size, self.image_size)
+        return to_unit_range(picture.resize(size, Image.Resampling.BICUBIC))
 
 
 @dataclass(frozen=True)
@@ -49,41 +69,30 @@ def rows_of(data: str, split: str, images: int) -> Tensor:
     return order[:held_out] if split == "val" else order[held_out:]
 
 
-def load_split(
-    data: str, root: Path, split: str, backbones: list[tuple[str, int]], cache: Path
-) -> Split:
-    """Features of several backbones side by side."""
+def load_split(data: str, root: Path, split: str, views: Sequence[View], cache: Path) -> Split:
+    """Features of several views side by side."""
     table = label_table(data, root, split)
     rows = rows_of(data, split, len(table.labels))
     names = [Path(table.files.path(index)).stem for index in range(len(table.labels))]
     columns = []
-    for backbone, image_size in backbones:
-        stored = _features(data, root, backbone, image_size, cache)
+    for view in views:
+        stored = _features(data, root, view, cache)
         columns.append(torch.stack([stored[names[row]] for row in rows.tolist()]))
     labels = torch.as_tensor(table.labels)[rows]
     return Split(torch.cat(columns, dim=1), labels)
 
 
-def _features(
-    data: str, root: Path, backbone: str, image_size: int, cache: Path
-) -> dict[str, Tensor]:
-    file = cache / f"{data}-{backbone}-{image_size}.pt"
+def _features(data: str, root: Path, view: View, cache: Path) -> dict[str, Tensor]:
+    shape = "-aspect" if view.keep_aspect else ""
+    file = cache / f"{data}-{view.backbone}-{view.image_size}{shape}.pt"
     if not file.is_file():
         cache.mkdir(parents=True, exist_ok=True)
         paths = {}
         for split in ("trainval", "test"):
             files = label_table(data, root, split).files
             paths |= {Path(files.path(i)).stem: files.path(i) for i in range(len(files))}
-        torch.save({"names": list(paths), "features": _extract(paths, backbone, image_size)}, file)
+        model = build_model(view.backbone, pretrained="pypi").eval()
+        found = pooled_features(model, ImageFiles(list(paths.values())), view.transform())
+        torch.save({"names": list(paths), "features": found}, file)
     stored = torch.load(file)
     return dict(zip(stored["names"], stored["features"], strict=True))
-
-
-def _extract(paths: dict[str, str], backbone: str, image_size: int) -> Tensor:
-    model = build_model(backbone, pretrained="pypi").eval()
-    size = (image_size, image_size)
-
-    def squashed(picture: Image.Image) -> Tensor:
-        return to_unit_range(picture.resize(size, Image.Resampling.BICUBIC))
-
-    return pooled_features(model, ImageFiles(list(paths.values())), squashed)

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from features import Split, load_split
+from features import Split, View, load_split
 from report import draw_reliability, write_results
 from rows import Build, by_gradient, closed_form, l3a, measure, stream
 
@@ -22,16 +22,16 @@ HERE = Path(__file__).parent
 LITE0, LITE1, LITE2 = (f"tf_efficientnet_lite{size}" for size in range(3))
 SCENARIOS = {"voc": ("B5-C3", "B4-C2"), "coco": ("B20-C4", "B0-C5")}
 MEMORY = {"voc": 40, "coco": 400}
-# Data, backbones, and whether the rivals are measured too.
+# Data, what backbones are shown, and whether the rivals are measured too.
 TABLES = {
-    "voc-lite0": ("voc", [(LITE0, 224)], True),
-    "voc-lite2": ("voc", [(LITE2, 260)], False),
-    "voc-both": ("voc", [(LITE0, 224), (LITE2, 260)], False),
-    "voc-three": ("voc", [(LITE0, 224), (LITE1, 240), (LITE2, 260)], False),
-    "voc-lite0-160": ("voc", [(LITE0, 160)], False),
-    "coco-lite0": ("coco", [(LITE0, 224)], True),
-    "coco-lite2": ("coco", [(LITE2, 260)], False),
-    "coco-lite0-128": ("coco", [(LITE0, 128)], True),
+    "voc-lite0": ("voc", [View(LITE0, 224)], True),
+    "voc-lite2": ("voc", [View(LITE2, 260)], False),
+    "voc-both": ("voc", [View(LITE0, 224), View(LITE2, 260)], False),
+    "voc-three": ("voc", [View(LITE0, 224), View(LITE1, 240), View(LITE2, 260)], False),
+    "voc-lite0-160": ("voc", [View(LITE0, 160)], False),
+    "coco-lite0": ("coco", [View(LITE0, 224)], True),
+    "coco-lite2": ("coco", [View(LITE2, 260)], False),
+    "coco-lite0-128": ("coco", [View(LITE0, 128)], True),
 }
 # The first two are measured on every table, the others on the first.
 CLOSED_FORMS: dict[str, dict[str, Any]] = {
@@ -43,7 +43,7 @@ CLOSED_FORMS: dict[str, dict[str, Any]] = {
     "Closed form, prior": {"unknown": "prior"},
 }
 # Learning rates are chosen on these images of these features, for all tables.
-VOC_LITE0, CUT = [(LITE0, 224)], ("train", "val")
+VOC_LITE0, CUT = [View(LITE0, 224)], ("train", "val")
 RATES = (3e-3, 1e-2)
 JOINT_RATES = (1e-3, 3e-3)
 # By name in the registry; those with a memory get MEMORY images.
@@ -95,9 +95,9 @@ def run_table(
     seeds: int,
 ) -> None:
     """All scenarios of one set of features: the closed form first, then what it is compared with."""
-    data, backbones, with_rivals = TABLES[name]
+    data, views, with_rivals = TABLES[name]
     train, test = (
-        load_split(data, data_root, split, backbones, cache) for split in ("trainval", "test")
+        load_split(data, data_root, split, views, cache) for split in ("trainval", "test")
     )
     results.add(f"{name} joint", "Joint, ridge", closed_form(), train, test)
     for scenario in SCENARIOS[data]:

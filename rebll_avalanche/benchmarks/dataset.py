@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 from avalanche.benchmarks.utils.data import AvalancheDataset
-from avalanche.benchmarks.utils.data_loader import SingleDatasetDataLoader
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import Dataset
 
 from rebll_avalanche.benchmarks.images import Source
 
@@ -74,22 +73,3 @@ class MultiLabelDataset(AvalancheDataset):
 
     def _adds_to_samples(self) -> bool:
         return any(attribute.use_in_getitem for attribute in self._data_attributes.values())
-
-
-class BatchLoader(SingleDatasetDataLoader):
-    """Avalanche's loader for evaluations, which asks a data set for whole batches.
-
-    Avalanche's own hides the data set in torch's ``ConcatDataset``, which reads sample by sample.
-    """
-
-    def _make_pytorch_loader(self, datasets: Any, batch_sampler: Sampler[list[int]]) -> DataLoader:
-        done_by_sampler = ("batch_size", "shuffle", "sampler", "drop_last")
-        options = {k: v for k, v in self.loader_kwargs.items() if k not in done_by_sampler}
-        return DataLoader(datasets[0], batch_sampler=batch_sampler, **options)
-
-
-def in_batches(loader: Any) -> Any:
-    """A loader that gives the same batches as ``loader``, read at once if it is one of Avalanche's."""
-    if type(loader) is not SingleDatasetDataLoader:
-        return loader
-    return BatchLoader(loader.datasets[0], loader.batch_sizes[0], **loader.loader_kwargs)

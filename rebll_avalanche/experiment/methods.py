@@ -13,7 +13,7 @@ Options = dict[str, Any]
 CEILINGS = ("joint",)
 
 _MEMORY: Options = {"mem_size": int}
-_POLICY: Options = {"policy": Literal["reservoir", "prs", "ocdm"]}
+_POLICY: Options = {"policy": Literal["reservoir", "prs", "ocdm", "herding"]}
 _DISTILLATION: Options = {"alpha": float, "temperature": float}
 _AKD: Options = {
     "alpha": float,

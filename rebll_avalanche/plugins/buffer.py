@@ -7,6 +7,7 @@ from typing import Any
 from avalanche.training.plugins import SupervisedPlugin
 from avalanche.training.storage_policy import ExemplarsBuffer
 
+from rebll_avalanche.herding import chosen_rows
 from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.sampling import SamplingPolicy, build_policy
 
@@ -16,7 +17,7 @@ class PolicyBuffer(ExemplarsBuffer):
 
     Args:
         max_size: How many images at most.
-        policy: ``"reservoir"``, ``"prs"``, ``"ocdm"``, or a policy of your own.
+        policy: ``"reservoir"``, ``"prs"``, ``"ocdm"``, ``"herding"``, or a policy of your own.
     """
 
     buffer: Any
@@ -30,7 +31,7 @@ class PolicyBuffer(ExemplarsBuffer):
         arriving = label_matrix(exp.dataset)
         empty = len(self.buffer) == 0
         kept = arriving.new_empty(0, arriving.shape[1]) if empty else label_matrix(self.buffer)
-        chosen = self.policy.select(kept, arriving, self.max_size)
+        chosen = chosen_rows(self.policy, kept, arriving, self.max_size, agent_state)
         everything = exp.dataset if empty else self.buffer.concat(exp.dataset)
         self.buffer = everything.subset(chosen.tolist())
 

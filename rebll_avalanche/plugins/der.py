@@ -95,7 +95,7 @@ class DERPlusPlusPlugin(SupervisedPlugin):
         if not self.memory.mem_size:
             return
         before = len(self.memory)
-        chosen = self.memory.update(strategy.experience)
+        chosen = self.memory.update(strategy.experience, strategy)
         logits = torch.full(self.memory.labels.shape, UNKNOWN)
         stayed = chosen < before
         if before:

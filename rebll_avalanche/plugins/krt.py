@@ -184,7 +184,7 @@ class KRTPlugin(SupervisedPlugin):
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Remember images, and copy the model: it teaches the next experience."""
         if self.memory.mem_size:
-            self.memory.update(strategy.experience)
+            self.memory.update(strategy.experience, strategy)
         self.teacher.end_experience(strategy)
 
     def after_training(self, strategy: Any, **kwargs: Any) -> None:

@@ -151,7 +151,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         """Sample the experience into memory, then fill what is missing there."""
         self.teacher.end_experience(strategy)
         if self.memory.mem_size:
-            self.memory.update(strategy.experience)
+            self.memory.update(strategy.experience, strategy)
             self.shares.add(label_matrix(strategy.experience.dataset))
             if self.relabel:
                 self._fill(strategy)

@@ -13,12 +13,12 @@ from avalanche.training.templates import SupervisedTemplate
 from torch import nn
 from torch.optim import Optimizer
 
-from rebll_avalanche.benchmarks.dataset import in_batches
 from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.plugins.agem import DrawingAGEMPlugin
 from rebll_avalanche.plugins.buffer import SharedBudgetPlugin
 from rebll_avalanche.plugins.si import CopyingSIPlugin
+from rebll_avalanche.strategies.loader import in_batches
 
 Evaluator: TypeAlias = "EvaluationPlugin | Callable[[], EvaluationPlugin]"
 

@@ -12,8 +12,9 @@ from torch.utils.data import DataLoader, default_collate
 
 from rebll_avalanche import PartialLabelBCE, RebLL, build_model
 from rebll_avalanche.benchmarks import multilabel_benchmark, training_transform
-from rebll_avalanche.benchmarks.dataset import MultiLabelDataset, in_batches
+from rebll_avalanche.benchmarks.dataset import MultiLabelDataset
 from rebll_avalanche.metrics import multilabel_evaluator
+from rebll_avalanche.strategies.loader import in_batches
 
 ORDER = [7, 0, 3, 3, 11, 5]
 

@@ -1,0 +1,117 @@
+"""Herding: memory images whose features stand for all images of their classes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+from torch.utils.data import DataLoader
+
+
+class Herding:
+    """Keeps, class by class, the images whose mean lies nearest to the mean of the whole class.
+
+    The herding of iCaRL where images have several labels: the class with the fewest images so far is
+    next, and gets the image that brings its mean closest to that of all its images in the stream; the
+    image counts for every class it has. So memory is as balanced as the labels allow. Features are
+    those of the network that had just learned the image's experience, as nothing else is stored.
+    """
+
+    wants_features = True
+
+    def __init__(self) -> None:
+        self.features = torch.empty(0, 0)
+        self.sums = torch.empty(0, 0)
+        self.counts = torch.empty(0)
+
+    def select(
+        self, kept: Tensor, arriving: Tensor, capacity: int, features: Tensor | None = None
+    ) -> Tensor:
+        """Choose rows; ``features`` are those of the arriving images, ``[n, channels]``."""
+        if features is None or len(features) != len(arriving):
+            raise ValueError("herding chooses by features: give those of the arriving images")
+        if not len(self.counts):
+            self.features = features.new_empty(0, features.shape[1])
+            self.sums = features.new_zeros(arriving.shape[1], features.shape[1])
+            self.counts = features.new_zeros(arriving.shape[1])
+        if len(kept) != len(self.features):
+            raise ValueError(
+                f"{len(kept)} rows in memory, {len(self.features)} were kept last time"
+            )
+        positive = torch.cat([kept, arriving]).eq(1).to(features)
+        arrived = positive[len(kept) :]
+        self.sums += arrived.T @ features
+        self.counts += arrived.sum(dim=0)
+        everything = torch.cat([self.features, features])
+        chosen = self._herd(positive, everything, min(capacity, len(everything)))
+        self.features = everything[chosen]
+        return chosen
+
+    def _herd(self, positive: Tensor, features: Tensor, wanted: int) -> Tensor:
+        means = self.sums / self.counts.clamp(min=1).unsqueeze(1)
+        left = positive.clone()
+        sums, counts = torch.zeros_like(self.sums), torch.zeros_like(self.counts)
+        chosen: list[int] = []
+        while len(chosen) < wanted:
+            open_classes = left.any(dim=0)
+            if not open_classes.any():  # what is left has no label: any image will do
+                rest = sorted(set(range(len(features))) - set(chosen))
+                chosen += rest[: wanted - len(chosen)]
+                break
+            column = int(counts.masked_fill(~open_classes, torch.inf).argmin())
+            rows = left[:, column].nonzero().flatten()
+            after = (sums[column] + features[rows]) / (counts[column] + 1)
+            best = int(rows[(after - means[column]).square().sum(dim=1).argmin()])
+            sums += positive[best].unsqueeze(1) * features[best]
+            counts += positive[best]
+            left[best] = 0
+            chosen.append(best)
+        return torch.tensor(sorted(chosen), dtype=torch.long)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Features of what is in memory, and of each class the sum and the number of its images."""
+        return {"features": self.features, "sums": self.sums, "counts": self.counts}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`."""
+        for name in ("features", "sums", "counts"):
+            setattr(self, name, state[name].clone())
+
+
+def chosen_rows(policy: Any, kept: Tensor, arriving: Tensor, capacity: int, seen: Any) -> Tensor:
+    """Ask a policy which images to keep, with the features of arriving ones if it wants them.
+
+    Args:
+        policy: See :class:`~rebll_avalanche.sampling.SamplingPolicy`.
+        kept: Labels of what is in memory.
+        arriving: Labels of the experience's images.
+        capacity: How many may stay.
+        seen: A strategy that has just learned the experience.
+    """
+    select = policy.select
+    if getattr(policy, "wants_features", False):
+        select = partial(select, features=described(seen))
+    rows: Tensor = select(kept, arriving, capacity)
+    return rows
+
+
+@torch.no_grad()
+def described(strategy: Any) -> Tensor:
+    """A vector of length 1 for each image of the experience that a strategy has just learned."""
+    model, training = strategy.model, strategy.model.training
+    if not hasattr(model, "features"):
+        raise ValueError(
+            f"herding needs a model with a method `features`, {type(model).__name__} has none; "
+            "make one with build_model(...), or take another policy"
+        )
+    model.eval()
+    loader = DataLoader(strategy.experience.dataset.eval(), batch_size=strategy.eval_mb_size)
+    vectors = []
+    for batch in loader:
+        found = model.features(batch[0].to(strategy.device)).float()
+        vectors.append(found.mean(dim=(2, 3)) if found.ndim == 4 else found)
+    model.train(training)
+    return normalize(torch.cat(vectors).cpu(), dim=1)
