@@ -28,6 +28,13 @@ TABLES = {
     "voc-lite2": ("voc", [View(LITE2, 260)], False),
     "voc-both": ("voc", [View(LITE0, 224), View(LITE2, 260)], False),
     "voc-three": ("voc", [View(LITE0, 224), View(LITE1, 240), View(LITE2, 260)], False),
+    "voc-lite0-aspect": ("voc", [View(LITE0, 288, True)], False),
+    "voc-lite2-aspect": ("voc", [View(LITE2, 384, True)], False),
+    "voc-three-aspect": (
+        "voc",
+        [View(LITE0, 288, True), View(LITE1, 304, True), View(LITE2, 384, True)],
+        False,
+    ),
     "voc-lite0-160": ("voc", [View(LITE0, 160)], False),
     "coco-lite0": ("coco", [View(LITE0, 224)], True),
     "coco-lite2": ("coco", [View(LITE2, 260)], False),
