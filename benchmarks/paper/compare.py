@@ -123,10 +123,12 @@ def lines_of(
         share = paper_share(rows, row)
         paper = " / ".join(row[name] or "-" for name in ("mAP", "CF1", "OF1", "AvgmAP", "FPR"))
         printed = f"{share:.3f}" if share is not None else ""
-        note = notes.get(f"{where} {scenario} {row['method']}", notes.get(row["method"], ""))
         found = list(find(settings, row))
+        # A method's own note is about what it reached; where nobody has run it there is nothing to say.
+        of_method = notes.get(row["method"], "") if found else "not run"
+        note = notes.get(f"{where} {scenario} {row['method']}", of_method)
         if not found:
-            yield [row["method"], paper, printed, "", "", "0", "not verified", note or "not run"]
+            yield [row["method"], paper, printed, "", "", "0", "not verified", note]
         for group in found:
             joint = ceiling(settings, group.first)
             spreads = [group.last(metric) for metric in METRICS]
