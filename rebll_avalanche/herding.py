@@ -10,6 +10,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from torch.utils.data import DataLoader
 
+from rebll_avalanche.labels import grown
+
 
 class Herding:
     """Keeps, class by class, the images whose mean lies nearest to the mean of the whole class.
@@ -34,14 +36,15 @@ class Herding:
         if features is None or len(features) != len(arriving):
             raise ValueError("herding chooses by features: give those of the arriving images")
         if not len(self.counts):
-            self.features = features.new_empty(0, features.shape[1])
-            self.sums = features.new_zeros(arriving.shape[1], features.shape[1])
-            self.counts = features.new_zeros(arriving.shape[1])
+            self.features = self.sums = features.new_empty(0, features.shape[1])
+            self.counts = features.new_empty(0)
         if len(kept) != len(self.features):
             raise ValueError(
                 f"{len(kept)} rows in memory, {len(self.features)} were kept last time"
             )
         positive = torch.cat([kept, arriving]).eq(1).to(features)
+        self.sums = grown(self.sums, positive.shape[1])
+        self.counts = grown(self.counts, positive.shape[1])
         arrived = positive[len(kept) :]
         self.sums += arrived.T @ features
         self.counts += arrived.sum(dim=0)

@@ -145,3 +145,13 @@ def check_criterion(criterion: Any, dataset: Any) -> None:
             "use criterion=PartialLabelBCE(), or build the benchmark with missing='negative' "
             "to count unknown labels as absent"
         )
+
+
+def grown(counts: Tensor, classes: int) -> Tensor:
+    """What is counted per class, with zeros for classes that have come since.
+
+    >>> grown(torch.tensor([3.0]), classes=2).tolist()
+    [3.0, 0.0]
+    """
+    more = max(classes - len(counts), 0)
+    return torch.cat([counts, counts.new_zeros(more, *counts.shape[1:])])

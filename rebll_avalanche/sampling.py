@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rebll_avalanche.herding import Herding
+from rebll_avalanche.labels import grown
 
 
 class SamplingPolicy(Protocol):
@@ -95,8 +96,7 @@ class PartitioningReservoir:
         """Let the images in one by one."""
         positive = torch.cat([kept, arriving]).eq(1).float()
         slots = list(range(len(kept)))
-        if not len(self.counts):
-            self.counts = torch.zeros(positive.shape[1])
+        self.counts = grown(self.counts, positive.shape[1])
         for row in range(len(kept), len(positive) if capacity else 0):
             labels = positive[row]
             if len(slots) < capacity:
@@ -164,8 +164,7 @@ class OptimisedDistribution:
     def select(self, kept: Tensor, arriving: Tensor, capacity: int) -> Tensor:
         """Let batches join and remove what is too much."""
         positive = torch.cat([kept, arriving]).eq(1).double()
-        if not len(self.counts):
-            self.counts = torch.zeros(positive.shape[1])
+        self.counts = grown(self.counts, positive.shape[1])
         rows = torch.arange(len(kept))
         for batch in torch.arange(len(kept), len(positive)).split(self.batch_size):
             self.counts += positive[batch].sum(dim=0).float()

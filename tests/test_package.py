@@ -22,7 +22,7 @@ ALLOWED = {
     "ridge": ["ridge_sums"],
     "calibration": [],
     "labels": ["losses"],
-    "herding": [],
+    "herding": ["labels"],
     "sampling": ["labels", "herding"],
     "memory": ["labels", "sampling", "herding"],
     "metrics": ["labels", "losses"],

@@ -93,6 +93,26 @@ def test_a_reservoir_refuses_a_memory_that_it_has_not_chosen():
         Reservoir().select(torch.zeros(3, 2), torch.zeros(1, 2), 2)
 
 
+@pytest.mark.parametrize("name", ["reservoir", "prs", "ocdm", "herding"])
+def test_classes_may_be_added_to_a_stream(name):
+    """As `rebll extend` does: memory has a column more than the policy has ever seen."""
+    torch.manual_seed(0)
+    policy = build_policy(name)
+    stream = random_labels(20, 3, seed=0)
+    given = {"features": torch.rand(20, 5)} if name == "herding" else {}
+    few = stream[:, :2].clone()
+    few[few.sum(dim=1) == 0, 0] = 1.0
+    chosen = policy.select(few[:0], few, 8, **given)
+    memory = torch.nn.functional.pad(few[chosen], (0, 1), value=NAN)
+    arriving = torch.full((20, 3), NAN)
+    arriving[:, 2] = 1.0
+    chosen = policy.select(memory, arriving, 8, **given)
+    assert len(chosen) == 8
+    if name != "reservoir":
+        assert len(policy.counts) == 3
+        assert policy.counts[2] == 20
+
+
 def test_an_unknown_policy_is_named_beside_those_that_exist():
     with pytest.raises(ValueError, match="'lottery'; there are reservoir, prs, ocdm, herding"):
         build_policy("lottery")

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rebll_avalanche.labels import grown
 from rebll_avalanche.losses import posterior_from_score
 
 RULES = ("score", "posterior", "prevalence", "soft")
@@ -65,9 +66,7 @@ class StreamShares:
 
     def add(self, labels: Tensor) -> None:
         """Count the labels of an experience, ``[images, classes]``, NaN where unknown."""
-        if not len(self.positives):
-            self.positives = torch.zeros(labels.shape[1])
-        self.positives += (labels == 1).sum(dim=0)
+        self.positives = grown(self.positives, labels.shape[1]) + (labels == 1).sum(dim=0)
         self.images += len(labels)
 
     def of(self, columns: slice) -> Tensor:
