@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -82,23 +81,6 @@ class Herding:
         """Continue from :meth:`state_dict`."""
         for name in ("features", "sums", "counts"):
             setattr(self, name, state[name].clone())
-
-
-def chosen_rows(policy: Any, kept: Tensor, arriving: Tensor, capacity: int, seen: Any) -> Tensor:
-    """Ask a policy which images to keep, with the features of arriving ones if it wants them.
-
-    Args:
-        policy: See :class:`~rebll_avalanche.sampling.SamplingPolicy`.
-        kept: Labels of what is in memory.
-        arriving: Labels of the experience's images.
-        capacity: How many may stay.
-        seen: A strategy that has just learned the experience.
-    """
-    select = policy.select
-    if getattr(policy, "wants_features", False):
-        select = partial(select, features=described(seen))
-    rows: Tensor = select(kept, arriving, capacity)
-    return rows
 
 
 @torch.no_grad()

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rebll_avalanche.herding import chosen_rows
 from rebll_avalanche.labels import annotated, label_matrix
-from rebll_avalanche.sampling import SamplingPolicy, build_policy
+from rebll_avalanche.sampling import SamplingPolicy, build_policy, chosen_rows
 
 Predict = Callable[[Tensor], Tensor]
 # From probabilities [images, classes] to labels.

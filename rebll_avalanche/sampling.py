@@ -6,12 +6,13 @@ arrived, which to keep. It sees labels only, never images, unless it says that i
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from rebll_avalanche.herding import Herding
+from rebll_avalanche.herding import Herding, described
 from rebll_avalanche.labels import grown
 
 
@@ -217,3 +218,20 @@ def build_policy(policy: str | SamplingPolicy) -> SamplingPolicy:
         )
     built: SamplingPolicy = POLICIES[policy]()
     return built
+
+
+def chosen_rows(policy: Any, kept: Tensor, arriving: Tensor, capacity: int, seen: Any) -> Tensor:
+    """Ask a policy which images to keep, with the features of arriving ones if it wants them.
+
+    Args:
+        policy: See :class:`SamplingPolicy`.
+        kept: Labels of what is in memory.
+        arriving: Labels of the experience's images.
+        capacity: How many may stay.
+        seen: A strategy that has just learned the experience.
+    """
+    select = policy.select
+    if getattr(policy, "wants_features", False):
+        select = partial(select, features=described(seen))
+    rows: Tensor = select(kept, arriving, capacity)
+    return rows

@@ -24,7 +24,7 @@ ALLOWED = {
     "labels": ["losses"],
     "herding": ["labels"],
     "sampling": ["labels", "herding"],
-    "memory": ["labels", "sampling", "herding"],
+    "memory": ["labels", "sampling"],
     "metrics": ["labels", "losses"],
     "models": ["labels", "losses"],
     "benchmarks": ["scenario", "labels"],

@@ -51,12 +51,14 @@ class MultiLabelDataset(AvalancheDataset):
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Samples by index, as ``[self[index] for index in indices]`` gives them."""
+        if any(attribute.use_in_getitem for attribute in self._data_attributes.values()):
+            return [self[index] for index in indices]
         layer: Any = self._flat_data
         group = layer._transform_groups.current_group
         rows = np.asarray(indices)
         transforms: list[Any] = []  # of the innermost layer first
         while not isinstance(layer, Samples):
-            if len(getattr(layer, "_datasets", ())) != 1 or self._adds_to_samples():
+            if len(getattr(layer, "_datasets", ())) != 1:  # several together, or somebody else's
                 return [self[index] for index in indices]
             if layer._indices is not None:
                 rows = np.array([layer._indices[row] for row in rows])
@@ -70,6 +72,3 @@ class MultiLabelDataset(AvalancheDataset):
                 sample = transform(*sample)
             samples.append(sample)
         return samples
-
-    def _adds_to_samples(self) -> bool:
-        return any(attribute.use_in_getitem for attribute in self._data_attributes.values())

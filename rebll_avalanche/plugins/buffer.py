@@ -7,9 +7,8 @@ from typing import Any
 from avalanche.training.plugins import SupervisedPlugin
 from avalanche.training.storage_policy import ExemplarsBuffer
 
-from rebll_avalanche.herding import chosen_rows
 from rebll_avalanche.labels import label_matrix
-from rebll_avalanche.sampling import SamplingPolicy, build_policy
+from rebll_avalanche.sampling import SamplingPolicy, build_policy, chosen_rows
 
 
 class PolicyBuffer(ExemplarsBuffer):
