@@ -111,8 +111,11 @@ def draw_reliability(rows: Rows, path: Path) -> None:
         "Joint, logistic by gradient",
     )
     keys = [key for key in rows if key.endswith((" B5-C3", " B20-C4"))]
-    figure, panels = pyplot.subplots(1, len(keys), figsize=(3.6 * len(keys), 3.6), squeeze=False)
-    for key, panel in zip(keys, panels[0], strict=True):
+    lines = -(-len(keys) // 4)
+    figure, panels = pyplot.subplots(lines, 4, figsize=(14.4, 3.6 * lines), squeeze=False)
+    for panel in panels.flat[len(keys) :]:
+        panel.set_axis_off()
+    for key, panel in zip(keys, panels.flat, strict=False):
         name = key.split(" ")[0]
         table = rows[key] | rows.get(f"{name} joint", {})
         panel.plot([0, 1], [0, 1], color="0.7", linewidth=1)
