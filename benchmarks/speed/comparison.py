@@ -104,14 +104,15 @@ def seconds(work: Callable[[], Any]) -> Stopwatch:
 def turn_by_turn(rounds: int, **contestants: Stopwatch) -> dict[str, np.ndarray]:
     """The times of each contestant over some rounds, in each of which all have a turn.
 
-    A machine is faster in one minute than in the next, but in a round all have the same machine.
+    A machine is faster in one minute than in the next, but in a round all have the same machine. Every
+    other round goes backwards, so that nobody always comes after the same other.
     """
     for contestant in contestants.values():
         contestant()  # warms up caches, thread pools and allocators
     times: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, contestant in contestants.items():
-            times[name].append(contestant())
+    for number in range(rounds):
+        for name in list(contestants)[:: -1 if number % 2 else 1]:
+            times[name].append(contestants[name]())
     return {name: np.array(found) for name, found in times.items()}
 
 

@@ -9,9 +9,28 @@ import numpy as np
 import torch
 from avalanche.benchmarks.utils.data import AvalancheDataset
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, default_collate
 
-from rebll_avalanche.benchmarks.images import Source
+from rebll_avalanche.benchmarks.images import Rows, Source
+
+
+class Stacked(Sequence[tuple[Tensor, Tensor]]):
+    """The samples of a batch whose inputs and targets were taken from their arrays at once."""
+
+    def __init__(self, inputs: Tensor, targets: Tensor) -> None:
+        self.columns = [inputs, targets]
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __getitem__(self, index: Any) -> Any:
+        inputs, targets = self.columns
+        return inputs[index], targets[index]
+
+
+def collate(samples: Sequence[Any]) -> Any:
+    """A batch as torch makes it of samples, without stacking what is stacked already."""
+    return samples.columns if isinstance(samples, Stacked) else default_collate(samples)  # type: ignore[arg-type]
 
 
 class Samples(Dataset):
@@ -22,6 +41,10 @@ class Samples(Dataset):
         indices: Which of them, in order.
         targets: ``[samples, classes]``, one row per index.
     """
+
+    collate_fn = staticmethod(
+        collate
+    )  # Avalanche's data sets take it over, and their loaders with them
 
     def __init__(self, source: Source, indices: Tensor, targets: Tensor) -> None:
         self.source = source
@@ -40,6 +63,13 @@ class Samples(Dataset):
         inputs = (self.source[index] for index in self.indices[rows].tolist())
         return zip(inputs, self.targets[torch.from_numpy(rows)].unbind(), strict=True)
 
+    def stacked(self, rows: np.ndarray) -> Stacked | None:
+        """The same as one batch, where inputs are rows of one array."""
+        if not isinstance(self.source, Rows):
+            return None
+        inputs = self.source.data[torch.from_numpy(self.indices[rows])]
+        return Stacked(inputs, self.targets[torch.from_numpy(rows)])
+
 
 class MultiLabelDataset(AvalancheDataset):
     """An Avalanche data set that torch's loaders may ask for a batch at a time.
@@ -49,7 +79,7 @@ class MultiLabelDataset(AvalancheDataset):
     the same, and in the same order, so that random transforms draw the same numbers.
     """
 
-    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+    def __getitems__(self, indices: Sequence[int]) -> Sequence[Any]:
         """Samples by index, as ``[self[index] for index in indices]`` gives them."""
         if any(attribute.use_in_getitem for attribute in self._data_attributes.values()):
             return [self[index] for index in indices]
@@ -65,8 +95,10 @@ class MultiLabelDataset(AvalancheDataset):
             groups = (layer._frozen_transform_groups, layer._transform_groups)
             transforms = [each.transform_groups[group] for each in groups] + transforms
             layer = layer._datasets[0]
-        samples: list[Any] = []
         active = [transform for transform in transforms if transform is not None]
+        if not active and (batch := layer.stacked(rows)):
+            return batch
+        samples: list[Any] = []
         for sample in layer.read(rows):
             for transform in active:
                 sample = transform(*sample)

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, default_collate
 
 from rebll_avalanche import PartialLabelBCE, RebLL, build_model
 from rebll_avalanche.benchmarks import multilabel_benchmark, training_transform
-from rebll_avalanche.benchmarks.dataset import MultiLabelDataset
+from rebll_avalanche.benchmarks.dataset import MultiLabelDataset, Stacked
 from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.strategies.loader import in_batches
 
@@ -81,6 +81,19 @@ def test_files_and_vectors(vector_benchmark, voc_root):
         one_by_one = default_collate([dataset[index] for index in ORDER])
         together = default_collate(dataset.__getitems__(ORDER))
         torch.testing.assert_close(together, one_by_one, rtol=0, atol=0, equal_nan=True)
+
+
+def test_vectors_are_taken_at_once_and_are_copies(vector_benchmark):
+    dataset = vector_benchmark().train_stream[0].dataset
+    batch = dataset.__getitems__(ORDER)
+    assert isinstance(batch, Stacked)
+    inputs, targets = dataset.collate_fn(batch)
+    torch.testing.assert_close([inputs, targets], default_collate(list(batch)), equal_nan=True)
+    inputs.zero_()
+    targets.zero_()
+    assert dataset[ORDER[0]][0].any()  # what a plugin does to its batch does not reach the data
+    scaled = dataset.replace_current_transform_group(lambda x: 2 * x)
+    assert not isinstance(scaled.__getitems__(ORDER), Stacked)
 
 
 @pytest.mark.parametrize("strategy", [RebLL, Naive])
