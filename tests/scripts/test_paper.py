@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import shutil
 import sys
 from pathlib import Path
 
@@ -33,8 +34,9 @@ def write_run(root: Path, name: str, last: float, **changes: object) -> None:
 
 def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """Lines of the page by heading."""
-    page = tmp_path / "page.md"
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), str(tmp_path), "-o", str(page)])
+    page, kept = tmp_path / "page.md", tmp_path / "measured.csv"
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), str(tmp_path), "-m", str(kept), "-o", str(page)])
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
     runpy.run_path(str(SCRIPT), run_name="__main__")
     sections = page.read_text().split("\n## ")
     return {section.splitlines()[0]: section.splitlines() for section in sections[1:]}
@@ -59,10 +61,26 @@ def test_shares_of_joint_are_compared(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "differs" in "".join(sections["figure3.yaml: voc B4-C2"])  # false positives alone
     figures = "\n".join(sections["Figures without numbers"])
     assert (
-        "| best alpha 1.2 | 0.8: 70.0, 1.2: 60.0 (PASCAL VOC 2007 B4-C2) | differs: best 0.8 |"
-        in (figures)
+        "| best alpha 1.2 | 0.8: 70.0, 1.2: 60.0 (voc B4-C2, small_cnn, 96 px, 20 epochs) | "
+        "differs: best 0.8 |" in figures
     )
     assert "| figure5_beta | best beta 0.7 | not run | not verified |" in figures
+
+
+def test_what_was_measured_outlives_the_run_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(tmp_path, "joint", 0.8)
+    write_run(tmp_path, "rebll", 0.7)
+    compare(tmp_path, monkeypatch)
+    for folder in filter(Path.is_dir, tmp_path.iterdir()):
+        shutil.rmtree(folder)
+    write_run(tmp_path, "rebll", 0.6, seed=1)  # another seed: both count
+    write_run(tmp_path, "joint", 0.9)  # the same seed again: replaced
+    table = compare(tmp_path, monkeypatch)["table1.yaml: voc B4-C2"]
+    lines = {line.split(" | ")[0].strip("| "): line for line in table if line.startswith("| ")}
+    assert "| 65.0 / 50.0 / 50.0 / 65.0 / 10.0 | 0.722 | 2 |" in lines["rebll"]
+    assert "| 90.0 / " in lines["joint"]
 
 
 def test_without_runs_nothing_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

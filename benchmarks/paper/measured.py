@@ -1,0 +1,139 @@
+"""What runs have measured, in a file that outlives their folders: ``measured.csv``.
+
+A run folder is large and stays on the machine that made it; a line here is what a table needs of it. A line
+may stand for several seeds, of which it holds the means.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from rebll_avalanche.report.runs import Run
+
+METRICS = {
+    "mAP": "mAP",
+    "CF1": "CF1@0.8",
+    "OF1": "OF1@0.8",
+    "AvgmAP": "AvgmAP",
+    "FPR": "FPR@0.8",
+}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What seeds may differ in and still belong together.
+
+    Attributes:
+        parameter: The one parameter of the method that is not its own; empty if all are.
+        value: Of that parameter.
+        network: What was looked at and learned with, in words.
+    """
+
+    benchmark: str
+    scenario: str
+    method: str
+    parameter: str
+    value: str
+    network: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Means over seeds after the last experience, in percent."""
+
+    experiment: Experiment
+    seeds: tuple[int, ...]
+    means: dict[str, float]
+
+
+def network(run: Run) -> str:
+    """What a run saw and learned with."""
+    benchmark, epochs = run.config["benchmark"], run.config["training"]["epochs"]
+    name = run.config["model"]["backbone"]
+    if features := benchmark.get("features"):
+        until = benchmark.get("features_until")
+        name = f"{features} from {until} on" if until else f"vectors of {features}"
+    elif until := run.config["model"].get("freeze_until"):
+        name = f"{name}, learning after {until}"
+    aspect = ", own shape" if benchmark.get("features_aspect") == "kept" else ""
+    return f"{name}, {benchmark['image_size'] or 224} px{aspect}, {epochs} epochs"
+
+
+def from_run(run: Run) -> Measured | None:
+    """A run on test images with at most one parameter that is not the method's own; None for others."""
+    method = {key: value for key, value in run.config["method"].items() if value is not None}
+    changed = {key: value for key, value in method.items() if key not in ("name", "mem_size")}
+    if changed.get("preset") == "paper":
+        del changed["preset"]
+    tested = run.config["evaluation"]["stream"] == "test"
+    if len(changed) > 1 or not tested or run.config.get("extensions"):
+        return None
+    parameter, value = next(iter(changed.items()), ("", ""))
+    benchmark = run.config["benchmark"]
+    experiment = Experiment(
+        benchmark["name"], benchmark["scenario"], run.method, parameter, str(value), network(run)
+    )
+    found = run.last.metrics
+    means = {name: 100 * found[key] for name, key in METRICS.items() if key in found}
+    return Measured(experiment, (run.seed,), means)
+
+
+def read(path: Path) -> list[Measured]:
+    """The lines of a file; none if it is not there."""
+    if not path.is_file():
+        return []
+    names = [field.name for field in fields(Experiment)]
+    with open(path, newline="") as file:
+        return [
+            Measured(
+                Experiment(*(line[name] for name in names)),
+                tuple(map(int, line["seeds"].split())),
+                {name: float(line[name]) for name in METRICS if line[name]},
+            )
+            for line in csv.DictReader(file)
+        ]
+
+
+def write(path: Path, measured: Iterable[Measured]) -> None:
+    """All lines, in an order that does not depend on when they were measured."""
+    names = [field.name for field in fields(Experiment)]
+    with open(path, "w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow([*names, "seeds", *METRICS])
+        for line in sorted(measured, key=lambda m: (*vars(m.experiment).values(), m.seeds)):
+            means = [f"{line.means[n]:.2f}" if n in line.means else "" for n in METRICS]
+            seeds = " ".join(map(str, line.seeds))
+            table.writerow([*vars(line.experiment).values(), seeds, *means])
+
+
+def updated(known: Sequence[Measured], new: Iterable[Measured]) -> list[Measured]:
+    """Known lines with new ones, each of a single seed.
+
+    A seed that was measured again replaces its line; one that is part of a mean of several stays there,
+    because the mean cannot be taken apart.
+    """
+    result = list(known)
+    for line in new:
+        same = [m for m in result if m.experiment == line.experiment and line.seeds[0] in m.seeds]
+        if any(len(m.seeds) > 1 for m in same):
+            continue
+        result = [m for m in result if m not in same] + [line]
+    return result
+
+
+def combined(measured: Iterable[Measured]) -> dict[Experiment, Measured]:
+    """All seeds of an experiment together."""
+    found: dict[Experiment, list[Measured]] = {}
+    for line in measured:
+        found.setdefault(line.experiment, []).append(line)
+    return {experiment: _mean(lines) for experiment, lines in found.items()}
+
+
+def _mean(lines: Sequence[Measured]) -> Measured:
+    seeds = tuple(sorted(seed for line in lines for seed in line.seeds))
+    common = [name for name in METRICS if all(name in line.means for line in lines)]
+    means = {n: sum(len(m.seeds) * m.means[n] for m in lines) / len(seeds) for n in common}
+    return Measured(lines[0].experiment, seeds, means)
