@@ -11,7 +11,9 @@ from avalanche.benchmarks.utils.data import AvalancheDataset
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
-from rebll_avalanche.benchmarks.images import Rows, Source
+from rebll_avalanche.benchmarks.cache import ImageCache
+from rebll_avalanche.benchmarks.images import ImageArray, Rows, Source
+from rebll_avalanche.benchmarks.transforms import only_unit_range, unit_batch
 
 
 class Stacked(Sequence[tuple[Tensor, Tensor]]):
@@ -63,11 +65,22 @@ class Samples(Dataset):
         inputs = (self.source[index] for index in self.indices[rows].tolist())
         return zip(inputs, self.targets[torch.from_numpy(rows)].unbind(), strict=True)
 
-    def stacked(self, rows: np.ndarray) -> Stacked | None:
-        """The same as one batch, where inputs are rows of one array."""
-        if not isinstance(self.source, Rows):
+    def stacked(self, rows: np.ndarray, steps: Sequence[Any]) -> Stacked | None:
+        """Samples as one batch, where inputs lie in one array and need little to become tensors.
+
+        Args:
+            rows: Which samples.
+            steps: What is to be done to each input.
+        """
+        indices, source = self.indices[rows], self.source
+        if isinstance(source, Rows) and not steps:
+            inputs = source.data[torch.from_numpy(indices)]
+        elif isinstance(source, ImageArray | ImageCache) and only_unit_range(
+            steps, source.array.shape[1:3]
+        ):
+            inputs = unit_batch(source.array, indices.tolist())
+        else:
             return None
-        inputs = self.source.data[torch.from_numpy(self.indices[rows])]
         return Stacked(inputs, self.targets[torch.from_numpy(rows)])
 
 
@@ -96,8 +109,10 @@ class MultiLabelDataset(AvalancheDataset):
             transforms = [each.transform_groups[group] for each in groups] + transforms
             layer = layer._datasets[0]
         active = [transform for transform in transforms if transform is not None]
-        if not active and (batch := layer.stacked(rows)):
-            return batch
+        if not any(transform.flat_transforms(1) for transform in active):  # labels stay as they are
+            steps = [step for transform in active for step in transform.flat_transforms(0)]
+            if batch := layer.stacked(rows, steps):
+                return batch
         samples: list[Any] = []
         for sample in layer.read(rows):
             for transform in active:

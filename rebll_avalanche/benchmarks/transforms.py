@@ -37,12 +37,29 @@ def to_unit_range(picture: Picture | Tensor) -> Tensor:
     """
     if isinstance(picture, Tensor):
         return picture.to(torch.float32, memory_format=torch.contiguous_format).div_(255)
-    channels_first = np.asarray(picture).transpose(2, 0, 1)
-    # Copied, then divided in place: a division that also converts is half as fast, and so is torch.
-    numbers = np.empty(channels_first.shape, np.float32)
-    np.copyto(numbers, channels_first)
-    numbers /= np.float32(255)
+    pixels = np.asarray(picture)
+    numbers = np.empty((3, *pixels.shape[:2]), np.float32)
+    _fill(numbers, pixels)
     return torch.from_numpy(numbers)
+
+
+def unit_batch(pictures: np.ndarray, rows: Sequence[int]) -> Tensor:
+    """:func:`to_unit_range` of some pictures of an array, written straight into their batch.
+
+    Args:
+        pictures: ``uint8 [pictures, height, width, 3]``.
+        rows: Which of them.
+    """
+    batch = torch.empty(len(rows), 3, *pictures.shape[1:3])
+    for numbers, row in zip(batch.numpy(), rows, strict=True):
+        _fill(numbers, pictures[row])
+    return batch
+
+
+def _fill(numbers: np.ndarray, pixels: np.ndarray) -> None:
+    # Copied, then divided in place: a division that also converts is half as fast, and so is torch.
+    np.copyto(numbers, pixels.transpose(2, 0, 1))
+    numbers /= np.float32(255)
 
 
 def resize(picture: Image.Image, image_size: int) -> Image.Image:
@@ -111,6 +128,14 @@ class UnitSquare(Resize):
         if isinstance(picture, Image.Image) or picture.shape[:2] != (self.image_size,) * 2:
             picture = super().__call__(picture)
         return to_unit_range(picture)
+
+
+def only_unit_range(steps: Sequence[Any], size: tuple[int, int]) -> bool:
+    """Whether all that some transforms do to pictures of a size is :func:`to_unit_range`."""
+    if len(steps) != 1:
+        return False
+    fits = type(steps[0]) is UnitSquare and size == (steps[0].image_size,) * 2
+    return fits or steps[0] is to_unit_range
 
 
 def _first(transform: Transform | None) -> Any:

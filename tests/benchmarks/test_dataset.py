@@ -7,12 +7,14 @@ import pytest
 import torch
 from avalanche.benchmarks.utils.data import AvalancheDataset
 from avalanche.benchmarks.utils.data_attribute import DataAttribute
+from avalanche.benchmarks.utils.transforms import TupleTransform
 from avalanche.training import Naive
 from torch.utils.data import DataLoader, default_collate
 
 from rebll_avalanche import PartialLabelBCE, RebLL, build_model
 from rebll_avalanche.benchmarks import multilabel_benchmark, training_transform
 from rebll_avalanche.benchmarks.dataset import MultiLabelDataset, Stacked
+from rebll_avalanche.benchmarks.transforms import to_unit_range
 from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.strategies.loader import in_batches
 
@@ -94,6 +96,27 @@ def test_vectors_are_taken_at_once_and_are_copies(vector_benchmark):
     assert dataset[ORDER[0]][0].any()  # what a plugin does to its batch does not reach the data
     scaled = dataset.replace_current_transform_group(lambda x: 2 * x)
     assert not isinstance(scaled.__getitems__(ORDER), Stacked)
+
+
+@pytest.mark.parametrize("options", [{}, {"image_size": 12}])
+def test_pictures_of_their_own_size_are_written_straight_into_a_batch(options):
+    dataset = pictures(**options).test_stream[0].dataset
+    batch = dataset.__getitems__(ORDER)
+    assert isinstance(batch, Stacked)
+    one_by_one = default_collate([dataset[index] for index in ORDER])
+    together = dataset.collate_fn(batch)
+    torch.testing.assert_close(together, one_by_one, rtol=0, atol=0, equal_nan=True)
+
+
+def test_what_else_is_done_to_pictures_or_labels_is_done_one_by_one():
+    dataset = pictures().test_stream[0].dataset
+    resized = pictures(image_size=8).test_stream[0].dataset
+    relabelled = dataset.replace_current_transform_group(
+        TupleTransform([to_unit_range, torch.zeros_like])
+    )
+    for other in (resized, relabelled, pictures().train_stream[0].dataset.train()):
+        assert not isinstance(other.__getitems__(ORDER), Stacked)
+    assert not any(y.any() for _, y in relabelled.__getitems__(ORDER))
 
 
 @pytest.mark.parametrize("strategy", [RebLL, Naive])
