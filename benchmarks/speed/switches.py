@@ -22,7 +22,13 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from training import MEMORY, RATE, EpochClock, random_streams  # noqa: E402
 
-from rebll_avalanche import VOC2007, MultiLabelScenes, RebLL, build_model  # noqa: E402
+from rebll_avalanche import (  # noqa: E402
+    VOC2007,
+    MultiLabelScenes,
+    RebLL,
+    build_model,
+    keep_freed_memory,
+)
 from rebll_avalanche.benchmarks import training_transform  # noqa: E402
 from rebll_avalanche.benchmarks.shapes import CLASSES  # noqa: E402
 from rebll_avalanche.experiment.gradients import ChannelsLastPlugin, GradientPlugin  # noqa: E402
@@ -119,6 +125,7 @@ def main() -> None:
     parser.add_argument("--files", action="store_true", help="JPEG files with augmentation")
     parser.add_argument("--switches", nargs="+", default=BY_CPU, choices=SWITCHES)
     arguments = parser.parse_args()
+    keep_freed_memory()  # as runs of rebll do
     with tempfile.TemporaryDirectory() as folder:
         compare(arguments, Path(folder) if arguments.files else None)
 

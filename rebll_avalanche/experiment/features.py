@@ -26,10 +26,11 @@ from rebll_avalanche.models import build_model
 from rebll_avalanche.models.build import modules_until
 
 # Part of every key: raise it when vectors would come out differently.
-VERSION = 1
-BATCH = 32
-# Pictures of different sizes that may wait for their batch to fill up.
-WAITING = 8 * BATCH
+VERSION = 2
+# Of a batch: 32 pictures of 224 px, fewer of larger ones, so that their maps always take the same memory.
+BATCH_PIXELS = 32 * 224**2
+# Of pictures of different sizes that may wait for their batch to fill up.
+WAITING_PIXELS = 8 * BATCH_PIXELS
 
 
 class FrozenFeatures:
@@ -143,6 +144,9 @@ def _computed(function: Callable[[Tensor], Tensor], source: Source, transform: T
     computed: Tensor | None = None
     waiting: dict[torch.Size, dict[int, Tensor]] = {}
 
+    def pixels(size: torch.Size) -> int:
+        return len(waiting[size]) * size[-2] * size[-1]
+
     def look_at(size: torch.Size) -> None:
         nonlocal computed
         batch = waiting.pop(size)
@@ -153,12 +157,12 @@ def _computed(function: Callable[[Tensor], Tensor], source: Source, transform: T
 
     for index in tqdm(usable, desc="features", unit="picture", disable=None, leave=False):
         picture = transform(source[index])
-        batch = waiting.setdefault(picture.shape, {})
-        batch[index] = picture
-        if len(batch) == BATCH:
-            look_at(picture.shape)
-        elif sum(map(len, waiting.values())) > WAITING:
-            look_at(max(waiting, key=lambda size: len(waiting[size])))
+        size = picture.shape
+        waiting.setdefault(size, {})[index] = picture
+        if pixels(size) + size[-2] * size[-1] > BATCH_PIXELS:  # one more would be too many
+            look_at(size)
+        elif sum(map(pixels, waiting)) > WAITING_PIXELS:
+            look_at(max(waiting, key=pixels))
     for size in list(waiting):
         look_at(size)
     if computed is None:

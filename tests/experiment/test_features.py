@@ -65,8 +65,8 @@ def test_files_that_do_not_decode_and_what_is_no_picture(
 
 def test_pictures_of_about_their_own_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many sizes, more than may wait: each has the vector that it has alone."""
-    monkeypatch.setattr("rebll_avalanche.experiment.features.BATCH", 3)
-    monkeypatch.setattr("rebll_avalanche.experiment.features.WAITING", 4)
+    monkeypatch.setattr("rebll_avalanche.experiment.features.BATCH_PIXELS", 4 * 64**2)
+    monkeypatch.setattr("rebll_avalanche.experiment.features.WAITING_PIXELS", 6 * 64**2)
     generator = np.random.RandomState(0)
     paths = []
     for number, (width, height) in enumerate(
@@ -79,7 +79,11 @@ def test_pictures_of_about_their_own_shape(tmp_path: Path, monkeypatch: pytest.M
     torch.manual_seed(0)
     options = {"pretrained": None, "image_size": 64, "folder": tmp_path}
     frozen = FrozenFeatures("test_efficientnet", keep_aspect=True, **options)
+    looked_at: list[int] = []
+    features = frozen._model.features
+    frozen._model.features = lambda x: looked_at.append(x[:, 0].numel()) or features(x)
     vectors = frozen(ImageFiles(paths))
+    assert max(looked_at) <= 4 * 64**2
     transform = KeepAspect(64)
     sizes = set()
     with torch.no_grad():
