@@ -13,11 +13,12 @@ import yaml
 from PIL import Image
 from torch import Tensor, nn
 
-from rebll_avalanche.benchmarks.transforms import evaluation_transform
+from rebll_avalanche.benchmarks.transforms import KeepAspect, evaluation_transform
 from rebll_avalanche.experiment.build import build_network
 from rebll_avalanche.experiment.checkpoint import CheckpointFolder
 from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.models import GrowingHead, MultiLabelModel
+from rebll_avalanche.models.heads import GrowingLinear, MeanOverPositions
 
 CONFIG, CHECKPOINT = "config.yaml", "checkpoint"
 
@@ -32,6 +33,7 @@ class TrainedModel:
         model: In evaluation mode, on the CPU, in float32.
         class_names: Of its logits.
         image_size: Side of the square that pictures are scaled to.
+        keep_aspect: Scale them to about their own shape instead; this is their shorter side then.
     """
 
     folder: Path
@@ -39,6 +41,7 @@ class TrainedModel:
     model: MultiLabelModel
     class_names: tuple[str, ...]
     image_size: int
+    keep_aspect: bool = False
 
     @property
     def threshold(self) -> float:
@@ -46,8 +49,9 @@ class TrainedModel:
         return self.config.evaluation.thresholds[0]
 
     def prepare(self, pictures: Sequence[Image.Image]) -> Tensor:
-        """Pictures as the batch that the model was tested with: squares in [0, 1]."""
-        transform = evaluation_transform(self.image_size)
+        """Pictures as the batch that the model was tested with: in [0, 1], squares or of one shape."""
+        make = KeepAspect if self.keep_aspect else evaluation_transform
+        transform = make(self.image_size)
         return torch.stack([transform(picture.convert("RGB")) for picture in pictures])
 
     @torch.no_grad()
@@ -57,10 +61,13 @@ class TrainedModel:
 
     def predict(self, pictures: Sequence[Image.Image]) -> list[dict[str, float]]:
         """The score of every class for each picture, highest first."""
+        # Pictures of different shapes make no batch.
+        batches = [[picture] for picture in pictures] if self.keep_aspect else [pictures]
         answers = []
-        for row in self.scores(self.prepare(pictures)).tolist():
-            pairs = zip(self.class_names, row, strict=True)
-            answers.append(dict(sorted(pairs, key=lambda pair: -pair[1])))
+        for batch in batches:
+            for row in self.scores(self.prepare(batch)).tolist():
+                pairs = zip(self.class_names, row, strict=True)
+                answers.append(dict(sorted(pairs, key=lambda pair: -pair[1])))
         return answers
 
     def activation_maps(self, inputs: Tensor, *, grad_cam: bool = False) -> Tensor:
@@ -105,15 +112,14 @@ def load_run(folder: str | Path) -> TrainedModel:
             f"{folder} has not finished its first experience; run `rebll run` until it has"
         )
     shape = tuple(record["environment"]["input_shape"])
-    on_maps = config.benchmark.features_until is not None
-    if len(shape) != 3:
+    made_of_pictures = config.benchmark.features is not None
+    if len(shape) != 3 and not made_of_pictures:
         raise ValueError(f"{folder} learned from inputs of shape {shape}, not from pictures")
     # Speed options of the training do not matter here, and would only cost accuracy and start-up time.
     plain = replace(config, training=replace(config.training, precision="float32", compile=False))
     learned = end["strategy"]["model"]
-    if on_maps:
+    if config.benchmark.features_until is not None:
         model, learned = _with_first_part(plain, record["weights"], learned)
-        shape = (3, *[config.benchmark.image_size or 224] * 2)
     else:
         model = build_network(plain, shape, pretrained=False)
     try:
@@ -124,9 +130,13 @@ def load_run(folder: str | Path) -> TrainedModel:
             f"the weights in {folder} do not fit the network that its {CONFIG} describes; it was made "
             f"with rebll-avalanche {maker}, install that version to use it. ({error})"
         ) from error
+    if len(shape) == 1:
+        model = _on_frozen_backbone(plain, record["weights"], model)
     model.eval()
     names = tuple(record["class_names"][: model.num_classes])
-    return TrainedModel(folder, config, model, names, shape[-1])
+    side = (config.benchmark.image_size or 224) if made_of_pictures else shape[-1]
+    kept = config.benchmark.features_aspect == "kept"
+    return TrainedModel(folder, config, model, names, side, kept)
 
 
 def _with_first_part(
@@ -137,15 +147,44 @@ def _with_first_part(
     Raises:
         ValueError: When the weights that made the maps are not those that are there now.
     """
-    pictures = replace(config.benchmark, features=None, features_until=None)
-    network = replace(config.model, pretrained=config.benchmark.features_pretrained)
+    model = _feature_network(config, weights)
+    return model, model.state_dict() | learned
+
+
+def _on_frozen_backbone(
+    config: Config, weights: dict[str, Any], learned: MultiLabelModel
+) -> MultiLabelModel:
+    """What a run learned from vectors, behind the backbone that made these of pictures."""
+    model = _feature_network(config, weights)
+    if config.model.hidden or not isinstance(learned.head, GrowingLinear):
+        model.backbone = nn.Sequential(model.backbone, MeanOverPositions(), learned.backbone)
+    # Otherwise the head takes the mean itself, and the map before it can be shown.
+    model.head = learned.head
+    return model
+
+
+def _feature_network(config: Config, weights: dict[str, Any]) -> MultiLabelModel:
+    """The network that a run's maps or vectors were made with, for pictures.
+
+    Raises:
+        ValueError: When its weights are not those that are there now.
+    """
+    pictures = replace(
+        config.benchmark, features=None, features_until=None, features_aspect="square"
+    )
+    network = replace(
+        config.model,
+        backbone=str(config.benchmark.features),
+        pretrained=config.benchmark.features_pretrained,
+        hidden=0,
+    )
     model = build_network(replace(config, benchmark=pictures, model=network), (3,))
     if weights["sha256"] is None or model.weights["sha256"] != weights["sha256"]:
         raise ValueError(
-            f"the run's maps were made with the weights {weights['source']} of hash "
+            f"the run's features were made with the weights {weights['source']} of hash "
             f"{weights['sha256']}, found are those of hash {model.weights['sha256']}"
         )
-    return model, model.state_dict() | learned
+    return model
 
 
 def read_picture(path: str | Path) -> Image.Image:

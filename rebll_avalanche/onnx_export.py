@@ -48,6 +48,11 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> float:
         import onnxscript  # noqa: F401 - torch's exporter needs it
     except ImportError as error:
         raise ValueError("export needs onnx; run: pip install 'rebll-avalanche[onnx]'") from error
+    if trained.keep_aspect:
+        raise ValueError(
+            f"{trained.folder} looks at pictures of their own shape, an ONNX file at squares of one size; "
+            "export a run with benchmark.features_aspect 'square'"
+        )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.writing")

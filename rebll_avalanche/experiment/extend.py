@@ -75,6 +75,8 @@ def extend_run(
             )
         shape = tuple(content["environment"]["input_shape"])
         stream = build_benchmark(config) if benchmark is None else benchmark
+        # What a run learned from is no picture where a backbone has made features of these.
+        side = shape[-1] if stream.features is None else config.benchmark.image_size or 224
         for extension in extensions:
             stream = ExtendedBenchmark(
                 stream,
@@ -82,8 +84,9 @@ def extend_run(
                     extension["labels"],
                     extension["images"],
                     test_size=extension["test_size"],
-                    image_size=shape[-1],
+                    image_size=side,
                     seed=config.benchmark.seed,
+                    features=stream.features,
                 ),
             )
         model = build_network(config, shape, pretrained=False)

@@ -25,7 +25,8 @@ from rebll_avalanche.scenario import Scenario
 def read_new_images(labels: str | Path, images: str | Path, **options: Any) -> MultiLabelBenchmark:
     """All images and classes of a table as one experience; see :func:`from_csv` for its form."""
     # Any number of classes can arrive one by one, which tells their names.
-    names = from_csv(labels, images=images, scenario="B0-C1", **options).class_names
+    only_names = options | {"features": None}
+    names = from_csv(labels, images=images, scenario="B0-C1", **only_names).class_names
     return from_csv(labels, images=images, scenario=[names], **options)
 
 
@@ -63,6 +64,7 @@ class ExtendedBenchmark(MultiLabelBenchmark):
         )
         self._missing, self._fallback = before._missing, before._fallback
         self._transforms = before._transforms
+        self.features = before.features
         streams = [self._extended(before, new, name) for name in before.streams]
         CLScenario.__init__(self, streams)
 

@@ -13,10 +13,12 @@ from rebll_avalanche.benchmarks import MultiLabelScenes
 from rebll_avalanche.benchmarks.images import ImageArray, ImageFiles, Rows
 from rebll_avalanche.benchmarks.transforms import KeepAspect, evaluation_transform
 from rebll_avalanche.experiment.config import Config
+from rebll_avalanche.experiment.extend import extend_run
 from rebll_avalanche.experiment.features import FrozenFeatures
 from rebll_avalanche.experiment.folder import read_config
 from rebll_avalanche.experiment.run import run_experiment
-from rebll_avalanche.inference import load_run
+from rebll_avalanche.inference import load_run, read_picture
+from rebll_avalanche.onnx_export import export_onnx
 
 PICTURES = np.random.RandomState(0).randint(0, 256, (3, 20, 20, 3), dtype=np.uint8)
 
@@ -165,6 +167,67 @@ def test_a_run_on_vectors(tmp_path: Path) -> None:
     channels = read_config(tmp_path / "run")["environment"]["input_shape"][0]
     assert records[-1]["trainable_parameters"] == channels * 8 + 8 + 8 * 20 + 20
     assert read_config(tmp_path / "run")["weights"]["name"] == "test_efficientnet"
+
+
+@pytest.mark.parametrize(
+    ("method", "hidden", "aspect"),
+    [
+        ("closed-form", 0, "kept"),
+        ("closed-form", 0, "square"),
+        ("rebll", 8, "square"),
+        ("csc-r", 0, "square"),
+    ],
+)
+def test_a_run_on_vectors_looks_at_pictures_and_learns_more(
+    tmp_path: Path, method: str, hidden: int, aspect: str
+) -> None:
+    pictures, tables = tmp_path / "pictures", {}
+    pictures.mkdir()
+    generator = np.random.RandomState(0)
+    for part, names in (("first", ["cat", "dog"]), ("new", ["cow"])):
+        tables[part] = tmp_path / f"{part}.csv"
+        lines = ["file,labels,split"]
+        for number in range(16):
+            name, split = names[number % len(names)], "test" if number > 9 else "train"
+            size = (40, 40 + 30 * (number % 2))
+            pixels = generator.randint(0, 256, (*size, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(pictures / f"{part}{number}.png")
+            lines.append(f"{part}{number}.png,{name},{split}")
+        tables[part].write_text("\n".join(lines) + "\n")
+    config = Config.from_dict(
+        {
+            "benchmark": {
+                "name": "csv",
+                "labels": str(tables["first"]),
+                "root": str(pictures),
+                "scenario": "B1-C1",
+                "image_size": 64,
+                "features": "tf_efficientnet_lite0",
+                "features_aspect": aspect,
+                "image_cache": str(tmp_path / "cache"),
+            },
+            "model": {"backbone": "vector", "hidden": hidden},
+            "method": {"name": method},
+            "training": {"epochs": 1, "device": "cpu"},
+        }
+    )
+    run = tmp_path / "run"
+    run_experiment(config, run)
+    extend_run(run, tables["new"], pictures)
+    trained = load_run(run)
+    assert trained.class_names == ("cat", "dog", "cow")
+    files = [f"{part}{n}.png" for part in ("first", "new") for n in range(10, 16)]
+    answers = trained.predict([read_picture(pictures / file) for file in files])
+    with np.load(run / "scores.npz") as kept:
+        said = kept["scores"]
+    now = [[answer[name] for name in trained.class_names] for answer in answers]
+    np.testing.assert_allclose(now, said, atol=1e-3)
+    if hidden == 0 and method == "closed-form":
+        inputs = trained.prepare([read_picture(pictures / files[1])])
+        assert trained.activation_maps(inputs).shape == (1, 3, 2, 4 if aspect == "kept" else 2)
+    if aspect == "kept":
+        with pytest.raises(ValueError, match="an ONNX file at squares"):
+            export_onnx(trained, tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize(
