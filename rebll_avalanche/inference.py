@@ -17,8 +17,9 @@ from rebll_avalanche.benchmarks.transforms import KeepAspect, evaluation_transfo
 from rebll_avalanche.experiment.build import build_network
 from rebll_avalanche.experiment.checkpoint import CheckpointFolder
 from rebll_avalanche.experiment.config import Config
+from rebll_avalanche.experiment.features import check_same_weights
 from rebll_avalanche.models import GrowingHead, MultiLabelModel
-from rebll_avalanche.models.heads import GrowingLinear, MeanOverPositions
+from rebll_avalanche.models.heads import GrowingLinear
 
 CONFIG, CHECKPOINT = "config.yaml", "checkpoint"
 
@@ -81,7 +82,8 @@ class TrainedModel:
                 head has none.
         """
         own = type(self.model.head).class_activation_maps is not GrowingHead.class_activation_maps
-        if own and not grad_cam:
+        # A head on vectors sees no places; the map before these does.
+        if own and not grad_cam and not isinstance(self.model.backbone, VectorsOfMaps):
             with torch.no_grad():
                 maps = self.model.head.class_activation_maps(self.model.features(inputs))
         else:
@@ -134,7 +136,7 @@ def load_run(folder: str | Path) -> TrainedModel:
         model = _on_frozen_backbone(plain, record["weights"], model)
     model.eval()
     names = tuple(record["class_names"][: model.num_classes])
-    side = (config.benchmark.image_size or 224) if made_of_pictures else shape[-1]
+    side = config.benchmark.side if made_of_pictures else shape[-1]
     kept = config.benchmark.features_aspect == "kept"
     return TrainedModel(folder, config, model, names, side, kept)
 
@@ -151,13 +153,32 @@ def _with_first_part(
     return model, model.state_dict() | learned
 
 
+class VectorsOfMaps(nn.Module):
+    """What learned from vectors, on the mean over a backbone's last map.
+
+    Args:
+        maps: The frozen backbone.
+        learned: Takes vectors.
+    """
+
+    def __init__(self, maps: nn.Module, learned: nn.Module) -> None:
+        super().__init__()
+        self.maps = maps
+        self.learned = learned
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Vectors."""
+        vectors: Tensor = self.learned(self.maps(x).mean(dim=(2, 3)))
+        return vectors
+
+
 def _on_frozen_backbone(
     config: Config, weights: dict[str, Any], learned: MultiLabelModel
 ) -> MultiLabelModel:
     """What a run learned from vectors, behind the backbone that made these of pictures."""
     model = _feature_network(config, weights)
     if config.model.hidden or not isinstance(learned.head, GrowingLinear):
-        model.backbone = nn.Sequential(model.backbone, MeanOverPositions(), learned.backbone)
+        model.backbone = VectorsOfMaps(model.backbone, learned.backbone)
     # Otherwise the head takes the mean itself, and the map before it can be shown.
     model.head = learned.head
     return model
@@ -169,21 +190,16 @@ def _feature_network(config: Config, weights: dict[str, Any]) -> MultiLabelModel
     Raises:
         ValueError: When its weights are not those that are there now.
     """
-    pictures = replace(
-        config.benchmark, features=None, features_until=None, features_aspect="square"
-    )
     network = replace(
         config.model,
         backbone=str(config.benchmark.features),
         pretrained=config.benchmark.features_pretrained,
         hidden=0,
     )
-    model = build_network(replace(config, benchmark=pictures, model=network), (3,))
-    if weights["sha256"] is None or model.weights["sha256"] != weights["sha256"]:
-        raise ValueError(
-            f"the run's features were made with the weights {weights['source']} of hash "
-            f"{weights['sha256']}, found are those of hash {model.weights['sha256']}"
-        )
+    model = build_network(
+        replace(config, benchmark=config.benchmark.of_pictures(), model=network), (3,)
+    )
+    check_same_weights(model.weights, weights)
     return model
 
 
@@ -238,11 +254,12 @@ def _grad_cam(model: MultiLabelModel, inputs: Tensor) -> Tensor:
         raise ValueError(
             f"{type(model.head).__name__} needs Grad-CAM; run: pip install 'rebll-avalanche[cam]'"
         ) from error
-    explainer = LayerGradCam(model, model.backbone)
+    explainer = LayerGradCam(model, getattr(model.backbone, "maps", model.backbone))
     maps = [
         explainer.attribute(inputs, target=column).detach() for column in range(model.num_classes)
     ]
-    if maps[0].ndim != 4 or maps[0].shape[2] != maps[0].shape[3]:
+    square = inputs.shape[2] == inputs.shape[3]
+    if maps[0].ndim != 4 or (square and maps[0].shape[2] != maps[0].shape[3]):
         raise ValueError(
             f"Grad-CAM needs a backbone that ends in a square map, this one ends in {tuple(maps[0].shape)}"
         )

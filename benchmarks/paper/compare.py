@@ -103,7 +103,7 @@ def lines_of(
         for line in measured:
             values = [f"{line.means[name]:.1f}" if name in line.means else "-" for name in METRICS]
             kept, status = judge(row, share, line, ceiling(found, line.experiment))
-            why = "; ".join(filter(None, [line.experiment.network, note]))
+            why = f"{line.experiment.network}, {line.experiment.training}{note and '; '}{note}"
             seeds = str(len(line.seeds))
             yield [row["method"], paper, printed, " / ".join(values), kept, seeds, status, why]
 
@@ -179,10 +179,12 @@ def main() -> None:
     for reason in left_out:
         print(f"left out: {reason}")
     new = [line for run in runs if is_finished(run.folder) and (line := from_run(run))]
-    measured = updated(read(arguments.measured), new)
+    measured, unused = updated(read(arguments.measured), new)
     write(arguments.measured, measured)
-    arguments.output.write_text(page(rows, measured, notes))
+    arguments.output.write_text(page(rows, read(arguments.measured), notes))
     print(f"{len(new)} runs read; {arguments.measured}, {arguments.output}")
+    if unused:
+        print(f"{unused} of them are part of a mean that stays until all of its seeds are there")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ class Experiment:
         parameter: The one parameter of the method that is not its own; empty if all are.
         value: Of that parameter.
         network: What was looked at and learned with, in words.
+        training: How, in words.
     """
 
     benchmark: str
@@ -38,6 +39,7 @@ class Experiment:
     parameter: str
     value: str
     network: str
+    training: str
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,20 @@ def from_run(run: Run) -> Measured | None:
         return None
     parameter, value = next(iter(changed.items()), ("", ""))
     benchmark = run.config["benchmark"]
+    trained = run.config["training"]
     experiment = Experiment(
-        benchmark["name"], benchmark["scenario"], run.method, parameter, str(value), network(run)
+        benchmark["name"],
+        benchmark["scenario"],
+        run.method,
+        parameter,
+        str(value),
+        network(run),
+        f"{trained['optimizer']} {trained['lr']:g}",
     )
     found = run.last.metrics
-    means = {name: 100 * found[key] for name, key in METRICS.items() if key in found}
+    if not set(METRICS.values()) <= found.keys():
+        return None
+    means = {name: 100 * found[key] for name, key in METRICS.items()}
     return Measured(experiment, (run.seed,), means)
 
 
@@ -109,19 +120,19 @@ def write(path: Path, measured: Iterable[Measured]) -> None:
             table.writerow([*vars(line.experiment).values(), seeds, *means])
 
 
-def updated(known: Sequence[Measured], new: Iterable[Measured]) -> list[Measured]:
-    """Known lines with new ones, each of a single seed.
+def updated(known: Iterable[Measured], new: Sequence[Measured]) -> tuple[list[Measured], int]:
+    """Known lines with new ones, each of a single seed, and how many of these could not be used.
 
-    A seed that was measured again replaces its line; one that is part of a mean of several stays there,
-    because the mean cannot be taken apart.
+    What was measured again replaces what was there. A mean of several seeds cannot be taken apart, so it
+    stays until all of its seeds have been measured again.
     """
-    result = list(known)
-    for line in new:
-        same = [m for m in result if m.experiment == line.experiment and line.seeds[0] in m.seeds]
-        if any(len(m.seeds) > 1 for m in same):
-            continue
-        result = [m for m in result if m not in same] + [line]
-    return result
+    again = {(line.experiment, seed) for line in new for seed in line.seeds}
+    kept = [
+        line for line in known if not all((line.experiment, seed) in again for seed in line.seeds)
+    ]
+    taken = {(line.experiment, seed) for line in kept for seed in line.seeds}
+    fresh = [line for line in new if (line.experiment, line.seeds[0]) not in taken]
+    return kept + fresh, len(new) - len(fresh)
 
 
 def combined(measured: Iterable[Measured]) -> dict[Experiment, Measured]:

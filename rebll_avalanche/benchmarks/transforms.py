@@ -50,7 +50,7 @@ def unit_batch(pictures: np.ndarray, rows: Sequence[int]) -> Tensor:
         pictures: ``uint8 [pictures, height, width, 3]``.
         rows: Which of them.
     """
-    batch = torch.empty(len(rows), 3, *pictures.shape[1:3])
+    batch = torch.empty(len(rows), 3, *pictures.shape[1:3], dtype=torch.float32, device="cpu")
     for numbers, row in zip(batch.numpy(), rows, strict=True):
         _fill(numbers, pictures[row])
     return batch

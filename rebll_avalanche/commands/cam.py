@@ -8,7 +8,7 @@ import math
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,21 +96,23 @@ def _tested(trained: TrainedModel, count: int) -> Iterator[Shown]:
     """Test images with their labels, chosen by place and never by score."""
     import torch
     from torch.nn.functional import pad
-    from torchvision.transforms.v2.functional import to_pil_image
 
+    from rebll_avalanche.benchmarks.transforms import as_pillow
     from rebll_avalanche.experiment.build import build_benchmark
     from rebll_avalanche.labels import label_matrix
 
-    dataset = build_benchmark(trained.config).test_stream[-1].dataset
+    config = replace(trained.config, benchmark=trained.config.benchmark.of_pictures())
+    dataset = build_benchmark(config).test_stream[-1].dataset
     labels = label_matrix(dataset)[:, : len(trained.class_names)]
     # Nobody has said of these images whether they show what the run was extended by later.
     labels = pad(labels, (0, len(trained.class_names) - labels.shape[1]), value=math.nan)
     several = (labels.nan_to_num(0).sum(dim=1) >= 2).nonzero().flatten()
     pool = several if len(several) >= count else torch.arange(len(labels))
     places = torch.linspace(0, len(pool) - 1, min(count, len(pool))).round().long()
+    pictures = dataset.replace_current_transform_group((None, None))
     for index in pool[places].tolist():
-        inputs = dataset[index][0]
-        yield Shown(f"test image {index}", to_pil_image(inputs), inputs[None], labels[index])
+        picture = as_pillow(pictures[index][0])
+        yield Shown(f"test image {index}", picture, trained.prepare([picture]), labels[index])
 
 
 def _chosen(scores: Tensor, truth: Tensor | None, threshold: float, most: int) -> list[int]:

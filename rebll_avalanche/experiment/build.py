@@ -48,7 +48,7 @@ def _benchmark(config: BenchmarkConfig) -> MultiLabelBenchmark:
             config.features,
             pretrained=config.features_pretrained,
             until=config.features_until,
-            image_size=config.image_size or 224,
+            image_size=config.side,
             keep_aspect=config.features_aspect == "kept",
             folder=config.image_cache,
         )

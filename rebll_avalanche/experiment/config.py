@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -78,6 +78,19 @@ class BenchmarkConfig:
                 "the benchmark 'csv' needs benchmark.labels (the table) and benchmark.root "
                 "(the folder of its pictures)"
             )
+
+    @property
+    def side(self) -> int:
+        """What a backbone that makes features is shown: the side of a square, or the shorter one."""
+        return self.image_size or 224
+
+    def of_pictures(self) -> BenchmarkConfig:
+        """The same benchmark with the pictures that features were made of."""
+        if self.features is None:
+            return self
+        return replace(
+            self, features=None, features_until=None, features_aspect="square", image_cache=None
+        )
 
 
 @dataclass(frozen=True)

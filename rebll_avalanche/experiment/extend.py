@@ -9,6 +9,7 @@ from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.experiment.build import build_benchmark, build_network, build_strategy
 from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.extension import ExtendedBenchmark, read_new_images
+from rebll_avalanche.experiment.features import check_same_weights
 from rebll_avalanche.experiment.folder import (
     RESULTS,
     is_finished,
@@ -75,8 +76,10 @@ def extend_run(
             )
         shape = tuple(content["environment"]["input_shape"])
         stream = build_benchmark(config) if benchmark is None else benchmark
-        # What a run learned from is no picture where a backbone has made features of these.
-        side = shape[-1] if stream.features is None else config.benchmark.image_size or 224
+        features = stream.features
+        if features is not None:  # what the run has learned from are no pictures
+            check_same_weights(getattr(features, "weights", {}), content["weights"])
+        side = shape[-1] if features is None else config.benchmark.side
         for extension in extensions:
             stream = ExtendedBenchmark(
                 stream,
@@ -86,7 +89,7 @@ def extend_run(
                     test_size=extension["test_size"],
                     image_size=side,
                     seed=config.benchmark.seed,
-                    features=stream.features,
+                    features=features,
                 ),
             )
         model = build_network(config, shape, pretrained=False)

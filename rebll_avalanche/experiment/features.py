@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,29 @@ class FrozenFeatures:
         else:
             raise ValueError(f"features are made of pictures, not of {type(source).__name__}")
         return digest.hexdigest()[:20]
+
+
+def check_same_weights(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse to go on with features of another backbone than a run began with.
+
+    Args:
+        found: Source and hash of the weights that are there now.
+        wanted: Those that the run has recorded.
+
+    Raises:
+        ValueError: When they differ, or are random and so cannot be had again.
+    """
+    if wanted["source"] == "random":
+        raise ValueError(
+            "the run's features were made with random weights, which nobody has kept; "
+            "give features_pretrained when a run is to be used later"
+        )
+    for key in ("source", "sha256"):
+        if found[key] != wanted[key]:
+            raise ValueError(
+                f"the run's features were made with weights of {key} {wanted[key]}, "
+                f"found are those of {key} {found[key]}; install what the run was made with"
+            )
 
 
 def pooled_features(model: nn.Module, source: Source, transform: Transform) -> Tensor:

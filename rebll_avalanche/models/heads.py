@@ -28,14 +28,6 @@ def as_map(features: Tensor) -> Tensor:
     return features if features.ndim == 4 else features[:, :, None, None]
 
 
-class MeanOverPositions(nn.Module):
-    """A feature map as one vector: ``[batch, channels, h, w] -> [batch, channels]``."""
-
-    def forward(self, feature_map: Tensor) -> Tensor:
-        """The mean over the map."""
-        return feature_map.mean(dim=(2, 3))
-
-
 class GrowingHead(DynamicModule):
     """The contract of a head: subclasses say how to :meth:`grow` and how to predict.
 

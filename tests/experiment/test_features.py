@@ -12,9 +12,10 @@ from PIL import Image
 from rebll_avalanche.benchmarks import MultiLabelScenes
 from rebll_avalanche.benchmarks.images import ImageArray, ImageFiles, Rows
 from rebll_avalanche.benchmarks.transforms import KeepAspect, evaluation_transform
+from rebll_avalanche.cli import main
 from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.extend import extend_run
-from rebll_avalanche.experiment.features import FrozenFeatures
+from rebll_avalanche.experiment.features import FrozenFeatures, check_same_weights
 from rebll_avalanche.experiment.folder import read_config
 from rebll_avalanche.experiment.run import run_experiment
 from rebll_avalanche.inference import load_run, read_picture
@@ -170,16 +171,17 @@ def test_a_run_on_vectors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "hidden", "aspect"),
+    ("method", "hidden", "aspect", "until"),
     [
-        ("closed-form", 0, "kept"),
-        ("closed-form", 0, "square"),
-        ("rebll", 8, "square"),
-        ("csc-r", 0, "square"),
+        ("closed-form", 0, "kept", None),
+        ("closed-form", 0, "square", None),
+        ("rebll", 8, "kept", None),
+        ("csc-r", 0, "square", None),
+        ("rebll", 0, "square", "blocks.5"),
     ],
 )
-def test_a_run_on_vectors_looks_at_pictures_and_learns_more(
-    tmp_path: Path, method: str, hidden: int, aspect: str
+def test_a_run_on_features_looks_at_pictures_and_learns_more(
+    tmp_path: Path, method: str, hidden: int, aspect: str, until: str | None
 ) -> None:
     pictures, tables = tmp_path / "pictures", {}
     pictures.mkdir()
@@ -204,9 +206,10 @@ def test_a_run_on_vectors_looks_at_pictures_and_learns_more(
                 "image_size": 64,
                 "features": "tf_efficientnet_lite0",
                 "features_aspect": aspect,
+                "features_until": until,
                 "image_cache": str(tmp_path / "cache"),
             },
-            "model": {"backbone": "vector", "hidden": hidden},
+            "model": {"backbone": "tf_efficientnet_lite0" if until else "vector", "hidden": hidden},
             "method": {"name": method},
             "training": {"epochs": 1, "device": "cpu"},
         }
@@ -222,9 +225,12 @@ def test_a_run_on_vectors_looks_at_pictures_and_learns_more(
         said = kept["scores"]
     now = [[answer[name] for name in trained.class_names] for answer in answers]
     np.testing.assert_allclose(now, said, atol=1e-3)
-    if hidden == 0 and method == "closed-form":
-        inputs = trained.prepare([read_picture(pictures / files[1])])
-        assert trained.activation_maps(inputs).shape == (1, 3, 2, 4 if aspect == "kept" else 2)
+    inputs = trained.prepare([read_picture(pictures / files[1])])
+    assert trained.activation_maps(inputs).shape == (1, 3, 2, 4 if aspect == "kept" else 2)
+    assert main(["cam", str(run), "--count", "2"]) == 0
+    file = next(path for path in (run / "cam").iterdir() if path.suffix != ".json")
+    with Image.open(file) as shown:
+        assert shown.size in ((40, 40), (70, 40))
     if aspect == "kept":
         with pytest.raises(ValueError, match="an ONNX file at squares"):
             export_onnx(trained, tmp_path / "model.onnx")
@@ -246,3 +252,13 @@ def test_a_run_on_vectors_looks_at_pictures_and_learns_more(
 def test_settings_that_do_not_fit(settings: dict[str, dict[str, object]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Config.from_dict(settings)
+
+
+def test_features_of_other_weights_are_refused() -> None:
+    made_with = {"source": "pypi:a.pth", "sha256": "1"}
+    check_same_weights(made_with, made_with)
+    with pytest.raises(ValueError, match="sha256 1, found are those of sha256 2"):
+        check_same_weights(made_with | {"sha256": "2"}, made_with)
+    nothing = {"source": "random", "sha256": None}
+    with pytest.raises(ValueError, match="random weights, which nobody has kept"):
+        check_same_weights(nothing, nothing)

@@ -55,7 +55,7 @@ def test_shares_of_joint_are_compared(tmp_path: Path, monkeypatch: pytest.Monkey
     lines = {line.split(" | ")[0].strip("| "): line for line in table if line.startswith("| ")}
     assert "0.875 | 72.0 / 50.0 / 50.0 / 72.0 / 10.0 | 0.900 | 1 | verified |" in lines["rebll"]
     assert "| 0.544 | 70.0" in lines["lwf"]
-    assert "| differs: above | small_cnn, 96 px, 20 epochs |" in lines["lwf"]
+    assert "| differs: above | small_cnn, 96 px, 20 epochs, adamw 0.001 |" in lines["lwf"]
     assert "60.0" in lines["akd"]
     assert "| 0 | not verified | not run |" in lines["er"]
     assert "differs" in "".join(sections["figure3.yaml: voc B4-C2"])  # false positives alone
@@ -81,6 +81,22 @@ def test_what_was_measured_outlives_the_run_folders(
     lines = {line.split(" | ")[0].strip("| "): line for line in table if line.startswith("| ")}
     assert "| 65.0 / 50.0 / 50.0 / 65.0 / 10.0 | 0.722 | 2 |" in lines["rebll"]
     assert "| 90.0 / " in lines["joint"]
+
+
+def test_a_mean_stays_until_all_of_its_seeds_are_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = 'voc,B4-C2,joint,,,"small_cnn, 96 px, 20 epochs",adamw 0.001'
+    heading = "benchmark,scenario,method,parameter,value,network,training,seeds,"
+    known = f"{heading}mAP,CF1,OF1,AvgmAP,FPR\n{key},0 1,70,50,50,70,10\n"
+    (tmp_path / "measured.csv").write_text(known)
+    write_run(tmp_path, "joint", 0.8)
+    table = compare(tmp_path, monkeypatch)["table1.yaml: voc B4-C2"]
+    assert any("| 70.0 / " in line for line in table)
+    assert "1 of them are part of a mean" in capsys.readouterr().out
+    write_run(tmp_path, "joint", 0.9, seed=1)
+    table = compare(tmp_path, monkeypatch)["table1.yaml: voc B4-C2"]
+    assert any("| 85.0 / " in line for line in table)
 
 
 def test_without_runs_nothing_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
