@@ -183,7 +183,7 @@ def evaluation_row(backbone: str, side: int, batch: int, images: int, rounds: in
 def rows() -> list[Row]:
     """A small network, where overhead shows, and one as it is used."""
     return [
-        *training_rows("small_cnn", side=48, batch=64, steps=2, rounds=24),
+        *training_rows("small_cnn", side=48, batch=64, steps=2, rounds=60),
         *training_rows("tf_efficientnet_lite0", side=96, batch=32, steps=2, rounds=16),
         # As many images as a late step of VOC has: beside a handful, the metrics' fixed part would show.
         evaluation_row("small_cnn", side=48, batch=64, images=2048, rounds=16),
