@@ -115,7 +115,7 @@ def write(path: Path, measured: Iterable[Measured]) -> None:
         table = csv.writer(file, lineterminator="\n")
         table.writerow([*names, "seeds", *METRICS])
         for line in sorted(measured, key=lambda m: (*vars(m.experiment).values(), m.seeds)):
-            means = [f"{line.means[n]:.2f}" if n in line.means else "" for n in METRICS]
+            means = [f"{line.means[n]:.3f}" if n in line.means else "" for n in METRICS]
             seeds = " ".join(map(str, line.seeds))
             table.writerow([*vars(line.experiment).values(), seeds, *means])
 
