@@ -254,7 +254,10 @@ def _grad_cam(model: MultiLabelModel, inputs: Tensor) -> Tensor:
         raise ValueError(
             f"{type(model.head).__name__} needs Grad-CAM; run: pip install 'rebll-avalanche[cam]'"
         ) from error
-    explainer = LayerGradCam(model, getattr(model.backbone, "maps", model.backbone))
+    backbone = model.backbone
+    explainer = LayerGradCam(
+        model, backbone.maps if isinstance(backbone, VectorsOfMaps) else backbone
+    )
     maps = [
         explainer.attribute(inputs, target=column).detach() for column in range(model.num_classes)
     ]

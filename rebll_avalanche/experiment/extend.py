@@ -77,8 +77,10 @@ def extend_run(
         shape = tuple(content["environment"]["input_shape"])
         stream = build_benchmark(config) if benchmark is None else benchmark
         features = stream.features
-        if features is not None:  # what the run has learned from are no pictures
-            check_same_weights(getattr(features, "weights", {}), content["weights"])
+        weights = getattr(features, "weights", None)
+        if weights is not None:  # somebody's own function answers for itself
+            check_same_weights(weights, content["weights"])
+        # With features, what the run has learned from are no pictures.
         side = shape[-1] if features is None else config.benchmark.side
         for extension in extensions:
             stream = ExtendedBenchmark(
