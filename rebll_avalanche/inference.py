@@ -14,12 +14,13 @@ from PIL import Image
 from torch import Tensor, nn
 
 from rebll_avalanche.benchmarks.transforms import KeepAspect, evaluation_transform
-from rebll_avalanche.experiment.build import build_network
+from rebll_avalanche.experiment.build import build_network, feature_maker
 from rebll_avalanche.experiment.checkpoint import CheckpointFolder
 from rebll_avalanche.experiment.config import Config
-from rebll_avalanche.experiment.features import check_same_weights
+from rebll_avalanche.experiment.features import FrozenFeatures, SideBySide, check_same_weights
 from rebll_avalanche.models import GrowingHead, MultiLabelModel
 from rebll_avalanche.models.heads import GrowingLinear
+from rebll_avalanche.models.windows import PER_SIDE, has_windows
 
 CONFIG, CHECKPOINT = "config.yaml", "checkpoint"
 
@@ -35,6 +36,8 @@ class TrainedModel:
         class_names: Of its logits.
         image_size: Side of the square that pictures are scaled to.
         keep_aspect: Scale them to about their own shape instead; this is their shorter side then.
+        features: What makes the model's inputs of pictures, where several backbones or windows are looked
+            at; the model takes pictures otherwise.
     """
 
     folder: Path
@@ -43,6 +46,7 @@ class TrainedModel:
     class_names: tuple[str, ...]
     image_size: int
     keep_aspect: bool = False
+    features: FrozenFeatures | SideBySide | None = None
 
     @property
     def threshold(self) -> float:
@@ -50,7 +54,12 @@ class TrainedModel:
         return self.config.evaluation.thresholds[0]
 
     def prepare(self, pictures: Sequence[Image.Image]) -> Tensor:
-        """Pictures as the batch that the model was tested with: in [0, 1], squares or of one shape."""
+        """Pictures as the batch that the model was tested with: in [0, 1], squares or of one shape.
+
+        With :attr:`features`, what these make of pictures of any shape.
+        """
+        if self.features is not None:
+            return self.features.of([picture.convert("RGB") for picture in pictures])
         make = KeepAspect if self.keep_aspect else evaluation_transform
         transform = make(self.image_size)
         return torch.stack([transform(picture.convert("RGB")) for picture in pictures])
@@ -63,7 +72,8 @@ class TrainedModel:
     def predict(self, pictures: Sequence[Image.Image]) -> list[dict[str, float]]:
         """The score of every class for each picture, highest first."""
         # Pictures of different shapes make no batch.
-        batches = [[picture] for picture in pictures] if self.keep_aspect else [pictures]
+        one_by_one = self.keep_aspect and self.features is None
+        batches = [[picture] for picture in pictures] if one_by_one else [pictures]
         answers = []
         for batch in batches:
             for row in self.scores(self.prepare(batch)).tolist():
@@ -81,6 +91,9 @@ class TrainedModel:
             grad_cam: Use Grad-CAM instead of the head's own maps; it is used in any case when the
                 head has none.
         """
+        if self.features is not None:
+            maps = self._window_maps(inputs)
+            return maps / maps.amax(dim=(2, 3), keepdim=True)
         own = type(self.model.head).class_activation_maps is not GrowingHead.class_activation_maps
         # A head on vectors sees no places; the map before these does.
         if own and not grad_cam and not isinstance(self.model.backbone, VectorsOfMaps):
@@ -91,6 +104,18 @@ class TrainedModel:
         positive = maps.clamp(min=0)
         strongest = positive.amax(dim=(2, 3), keepdim=True)
         return positive / strongest.clamp(min=torch.finfo(positive.dtype).tiny)
+
+    @torch.no_grad()
+    def _window_maps(self, inputs: Tensor) -> Tensor:
+        """The probability of each class in each window."""
+        if not has_windows(inputs):
+            raise ValueError(
+                f"{self.folder} learned from vectors of several backbones, which have no common map; "
+                "maps need a run with one backbone, or with benchmark.features_windows"
+            )
+        scores = self.model(inputs[:, 1:].flatten(0, 1)).sigmoid()
+        places = scores.unflatten(0, (len(inputs), PER_SIDE, PER_SIDE))
+        return places.permute(0, 3, 1, 2)
 
 
 def load_run(folder: str | Path) -> TrainedModel:
@@ -132,13 +157,18 @@ def load_run(folder: str | Path) -> TrainedModel:
             f"the weights in {folder} do not fit the network that its {CONFIG} describes; it was made "
             f"with rebll-avalanche {maker}, install that version to use it. ({error})"
         ) from error
-    if len(shape) == 1:
+    views = config.benchmark.views
+    features = None
+    if config.benchmark.features_windows or len(views) > 1:
+        features = feature_maker(config.benchmark)
+        check_same_weights(features.weights, record["weights"])
+    elif len(shape) == 1:
         model = _on_frozen_backbone(plain, record["weights"], model)
     model.eval()
     names = tuple(record["class_names"][: model.num_classes])
-    side = config.benchmark.side if made_of_pictures else shape[-1]
+    side = views[0][1] if made_of_pictures else shape[-1]
     kept = config.benchmark.features_aspect == "kept"
-    return TrainedModel(folder, config, model, names, side, kept)
+    return TrainedModel(folder, config, model, names, side, kept, features)
 
 
 def _with_first_part(
@@ -192,7 +222,7 @@ def _feature_network(config: Config, weights: dict[str, Any]) -> MultiLabelModel
     """
     network = replace(
         config.model,
-        backbone=str(config.benchmark.features),
+        backbone=config.benchmark.views[0][0],
         pretrained=config.benchmark.features_pretrained,
         hidden=0,
     )

@@ -53,6 +53,11 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> float:
             f"{trained.folder} looks at pictures of their own shape, an ONNX file at squares of one size; "
             "export a run with benchmark.features_aspect 'square'"
         )
+    if trained.features is not None:
+        raise ValueError(
+            f"{trained.folder} looks at pictures several times, an ONNX file once; export a run with one "
+            "backbone in benchmark.features and without benchmark.features_windows"
+        )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.writing")

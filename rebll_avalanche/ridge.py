@@ -184,7 +184,12 @@ class RidgeSolver:
         )
 
     def left_out(
-        self, scores: LinearScores, gamma: float | Tensor, features: Tensor, labels: Tensor
+        self,
+        scores: LinearScores,
+        gamma: float | Tensor,
+        features: Tensor,
+        labels: Tensor,
+        places: Tensor | None = None,
     ) -> Tensor:
         """Scores of images that were added, each by the head fitted to all images but itself.
 
@@ -193,10 +198,21 @@ class RidgeSolver:
             gamma: The penalty it was solved with.
             features: ``[images, num_features]``.
             labels: What these images were added with.
+            places: ``[images, places, num_features]``: what to score of each image, if not the features
+                that it was added with. The answer is ``[images, places, classes]`` then.
         """
-        rotated = (features.to(self.scatter) - self.feature_mean) @ self._spectrum[1]
-        leverage = rotated.square() @ self._shrinkage(gamma) + self.intercept / self.images
-        return (scores(features) - leverage * labels.to(leverage)) / (1 - leverage)
+        shrinkage = self._shrinkage(gamma)
+        rotated = self._rotated(features)
+        leverage = rotated.square() @ shrinkage + self.intercept / self.images
+        # What an image has pulled its own score by, over its leverage.
+        pull = (labels.to(leverage) - scores(features)) / (1 - leverage)
+        if places is None:
+            return scores(features) - leverage * pull
+        shared = self._rotated(places) * rotated[:, None]
+        return scores(places) - (shared @ shrinkage + self.intercept / self.images) * pull[:, None]
+
+    def _rotated(self, features: Tensor) -> Tensor:
+        return (features.to(self.scatter) - self.feature_mean) @ self._spectrum[1]
 
     def _shrinkage(self, gamma: float | Tensor) -> Tensor:
         gamma = torch.as_tensor(gamma).to(self.scatter).expand(len(self.positives))

@@ -202,6 +202,21 @@ def test_left_out_scores_are_those_of_heads_fitted_without_the_image(data):
         assert torch.allclose(left_out[image], head(features[image]), atol=1e-8, rtol=0)
 
 
+def test_places_of_an_image_are_scored_without_the_image(data):
+    features, labels = data
+    gamma = torch.tensor([3.0, 10.0, 10.0, 30.0, 1.0])
+    solver = RidgeSolver(summed(features, labels))
+    places = torch.stack([features, features.roll(1, 0), 2 * features.square()], dim=1)
+    found = solver.left_out(solver.solve(gamma), gamma, features, labels, places)
+    assert found.shape == (IMAGES, 3, CLASSES)
+    for image in (0, 7, 150):
+        rest = torch.arange(IMAGES) != image
+        for column, penalty in enumerate(gamma.tolist()):
+            head = joint_ridge(features[rest], labels[rest], penalty)[:, column]
+            expected = places[image].double() @ head[:-1] + head[-1]
+            assert torch.allclose(found[image, :, column], expected, atol=1e-8, rtol=0)
+
+
 def test_a_class_without_images_gets_a_small_probability(data):
     features, labels = data
     sums = summed(features, torch.cat([labels, torch.zeros(IMAGES, 1)], dim=1))

@@ -36,13 +36,15 @@ def main() -> None:
     parser.add_argument("--name", default="voc", choices=("voc", "coco"))
     parser.add_argument("--scenario", default="B5-C3")
     parser.add_argument(
-        "--views", default="0:224", help="such as 0:224,2:320a: Lite2 at 320 px, aspect kept"
+        "--views",
+        default="0:224",
+        help="such as 0:224,2:320aw: Lite2 at 320 px, aspect kept, with windows",
     )
     parser.add_argument("--only", default="", help="run variants whose name contains this")
     arguments = parser.parse_args()
     pairs = [part.split(":") for part in arguments.views.split(",")]
     views = [
-        View(LITE[int(size)], int(pixels.rstrip("a")), pixels.endswith("a"))
+        View(LITE[int(size)], int(pixels.rstrip("aw")), "a" in pixels, "w" in pixels)
         for size, pixels in pairs
     ]
     train, val = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,8 +17,9 @@ from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.label_cache import LabelTable
 from rebll_avalanche.benchmarks.transforms import KeepAspect, Transform, to_unit_range
 from rebll_avalanche.benchmarks.voc import VOC_CLASSES, read_voc
-from rebll_avalanche.experiment.features import pooled_features
+from rebll_avalanche.experiment.features import pooled_features, window_features
 from rebll_avalanche.models import build_model
+from rebll_avalanche.models.windows import ENLARGED
 
 FOLDERS = {"voc": "voc2007_small", "coco": "coco2014_small"}
 
@@ -29,12 +30,17 @@ class View(NamedTuple):
     backbone: str
     image_size: int
     keep_aspect: bool = False
+    windows: bool = False
 
     def transform(self) -> Transform:
         """From a picture to the backbone's input."""
         if self.keep_aspect:
             return KeepAspect(self.image_size, Image.Resampling.BICUBIC)
         return self._squashed
+
+    def enlarged(self) -> View:
+        """What windows are cut out of."""
+        return self._replace(image_size=round(ENLARGED * self.image_size))
 
     def _squashed(self, picture: Image.Image) -> Tensor:
         size = (self.image_size, self.image_size)
@@ -73,18 +79,29 @@ def load_split(data: str, root: Path, split: str, views: Sequence[View], cache: 
     """Features of several views side by side."""
     table = label_table(data, root, split)
     rows = rows_of(data, split, len(table.labels))
-    names = [Path(table.files.path(index)).stem for index in range(len(table.labels))]
+    names = [Path(table.files.path(index)).stem for index in rows.tolist()]
     columns = []
     for view in views:
-        stored = _features(data, root, view, cache)
-        columns.append(torch.stack([stored[names[row]] for row in rows.tolist()]))
+        vectors = _stored(data, root, view, cache, pooled_features, names)
+        if view.windows:
+            parts = _stored(data, root, view.enlarged(), cache, window_features, names)
+            vectors = torch.cat([vectors.unsqueeze(1), parts], dim=1)
+        columns.append(vectors)
     labels = torch.as_tensor(table.labels)[rows]
-    return Split(torch.cat(columns, dim=1), labels)
+    return Split(torch.cat(columns, dim=-1), labels)
 
 
-def _features(data: str, root: Path, view: View, cache: Path) -> dict[str, Tensor]:
-    shape = "-aspect" if view.keep_aspect else ""
-    file = cache / f"{data}-{view.backbone}-{view.image_size}{shape}.pt"
+def _stored(
+    data: str,
+    root: Path,
+    view: View,
+    cache: Path,
+    make: Callable[..., Tensor],
+    names: list[str],
+) -> Tensor:
+    """Features of these pictures; those of all pictures of the data are computed once."""
+    kind = ("-aspect" if view.keep_aspect else "") + ("-windows" if make is window_features else "")
+    file = cache / f"{data}-{view.backbone}-{view.image_size}{kind}.pt"
     if not file.is_file():
         cache.mkdir(parents=True, exist_ok=True)
         paths = {}
@@ -92,7 +109,9 @@ def _features(data: str, root: Path, view: View, cache: Path) -> dict[str, Tenso
             files = label_table(data, root, split).files
             paths |= {Path(files.path(i)).stem: files.path(i) for i in range(len(files))}
         model = build_model(view.backbone, pretrained="pypi").eval()
-        found = pooled_features(model, ImageFiles(list(paths.values())), view.transform())
+        found = make(model, ImageFiles(list(paths.values())), view.transform())
         torch.save({"names": list(paths), "features": found}, file)
     stored = torch.load(file)
-    return dict(zip(stored["names"], stored["features"], strict=True))
+    place = {name: index for index, name in enumerate(stored["names"])}
+    vectors: Tensor = stored["features"][[place[name] for name in names]]
+    return vectors

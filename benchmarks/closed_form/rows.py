@@ -51,7 +51,7 @@ def stream(train: Split, test: Split, scenario: str) -> MultiLabelBenchmark:
 def measure(name: str, build: Build, benchmark: MultiLabelBenchmark, seed: int = 0) -> Row:
     """Learn the stream step by step."""
     torch.manual_seed(seed)
-    features = benchmark.test_stream[0].dataset[0][0].numel()
+    features = benchmark.test_stream[0].dataset[0][0].shape[-1]
     strategy = build(features, seed)
     maps, seconds = [], 0.0
     last: dict[str, float] = {}

@@ -35,6 +35,17 @@ TABLES = {
         [View(LITE0, 288, True), View(LITE1, 304, True), View(LITE2, 384, True)],
         False,
     ),
+    "voc-lite0-windows": ("voc", [View(LITE0, 288, True, True)], False),
+    "voc-lite2-windows": ("voc", [View(LITE2, 384, True, True)], False),
+    "voc-three-windows": (
+        "voc",
+        [
+            View(LITE0, 288, True, True),
+            View(LITE1, 304, True, True),
+            View(LITE2, 384, True, True),
+        ],
+        False,
+    ),
     "voc-lite0-160": ("voc", [View(LITE0, 160)], False),
     "coco-lite0": ("coco", [View(LITE0, 224)], True),
     "coco-lite2": ("coco", [View(LITE2, 260)], False),

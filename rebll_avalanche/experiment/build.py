@@ -11,7 +11,7 @@ import torch
 from rebll_avalanche import benchmarks
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.experiment.config import BenchmarkConfig, Config
-from rebll_avalanche.experiment.features import FrozenFeatures
+from rebll_avalanche.experiment.features import FrozenFeatures, SideBySide
 from rebll_avalanche.experiment.gradients import PRECISIONS, ChannelsLastPlugin, GradientPlugin
 from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.models import MultiLabelModel, build_model
@@ -44,14 +44,7 @@ def _benchmark(config: BenchmarkConfig) -> MultiLabelBenchmark:
         name: value for name in names if (value := getattr(config, name)) is not None
     }
     if config.features:
-        options["features"] = FrozenFeatures(
-            config.features,
-            pretrained=config.features_pretrained,
-            until=config.features_until,
-            image_size=config.side,
-            keep_aspect=config.features_aspect == "kept",
-            folder=config.image_cache,
-        )
+        options["features"] = feature_maker(config)
     if config.name == "scenes":
         if "test_size" in given:
             given["test_size"] = int(given["test_size"])
@@ -65,6 +58,23 @@ def _benchmark(config: BenchmarkConfig) -> MultiLabelBenchmark:
         return benchmarks.COCO2014(config.scenario, **given, **options)
     given["images"] = given.pop("root")
     return benchmarks.from_csv(str(config.labels), scenario=config.scenario, **given, **options)
+
+
+def feature_maker(config: BenchmarkConfig) -> FrozenFeatures | SideBySide:
+    """What makes features of pictures; several backbones go side by side."""
+    makers = [
+        FrozenFeatures(
+            name,
+            pretrained=config.features_pretrained,
+            until=config.features_until,
+            image_size=size,
+            keep_aspect=config.features_aspect == "kept",
+            windows=config.features_windows,
+            folder=config.image_cache,
+        )
+        for name, size in config.views
+    ]
+    return makers[0] if len(makers) == 1 else SideBySide(makers)
 
 
 def build_network(
@@ -84,7 +94,7 @@ def build_network(
         bn_mode=config.model.bn_mode,
         freeze_until=config.model.freeze_until,
         start_after=config.benchmark.features_until,
-        in_features=input_shape[0] if config.model.backbone == "vector" else None,
+        in_features=input_shape[-1] if config.model.backbone == "vector" else None,
         hidden_layer=config.model.hidden,
     )
     model.precision = PRECISIONS[config.training.precision]

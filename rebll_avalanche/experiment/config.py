@@ -36,12 +36,14 @@ class BenchmarkConfig:
         train_size: For "scenes": how many to draw for training.
         test_size: How many scenes to draw for testing, or the share of a table to test on.
         validation_size: Fraction of training images held out for the "valid" stream.
-        features: Name of a backbone: its pooled features, computed once, stand for the images.
+        features: Name of a backbone: its pooled features, computed once, stand for the images. Several
+            names joined by "+" put theirs side by side; "name@288" shows it another size than image_size.
         features_pretrained: Where that backbone's weights come from; see model.pretrained.
         features_until: Keep the maps that come out of this part of the backbone, such as "blocks.5";
             what follows it is the network that learns.
         features_aspect: Show the backbone squares, or pictures of about their own shape whose shorter
             side is image_size.
+        features_windows: Look at windows of an enlarged picture too, whenever the network is tested.
         image_cache: Folder for decoded images of image_size, which are read many times faster;
             with features, the folder for these.
         on_error: Refuse a data set with broken pictures, or go on without these.
@@ -63,6 +65,7 @@ class BenchmarkConfig:
     features_pretrained: str | None = "pypi"
     features_until: str | None = None
     features_aspect: Literal["square", "kept"] = "square"
+    features_windows: bool = False
     image_cache: str | None = None
     on_error: Literal["raise", "skip"] = "raise"
     seed: int = 0
@@ -80,16 +83,34 @@ class BenchmarkConfig:
             )
 
     @property
-    def side(self) -> int:
-        """What a backbone that makes features is shown: the side of a square, or the shorter one."""
-        return self.image_size or 224
+    def views(self) -> list[tuple[str, int]]:
+        """Backbones that make features, and the side of the square or the shorter side they are shown.
+
+        >>> BenchmarkConfig(features="a+b@288").views
+        [('a', 224), ('b', 288)]
+        """
+        views = []
+        for view in self.features.split("+") if self.features else ():
+            name, at, size = view.strip().partition("@")
+            if not name or (at and not (size.isdecimal() and int(size) >= 8)):
+                raise ValueError(
+                    f"benchmark.features {self.features!r} must look like NAME, NAME@288 or "
+                    f"NAME@288+NAME@384, with sizes of at least 8; {view!r} does not"
+                )
+            views.append((name, int(size) if at else self.image_size or 224))
+        return views
 
     def of_pictures(self) -> BenchmarkConfig:
         """The same benchmark with the pictures that features were made of."""
         if self.features is None:
             return self
         return replace(
-            self, features=None, features_until=None, features_aspect="square", image_cache=None
+            self,
+            features=None,
+            features_until=None,
+            features_aspect="square",
+            features_windows=False,
+            image_cache=None,
         )
 
 
@@ -216,10 +237,20 @@ class Config:
         features, until = self.benchmark.features, self.benchmark.features_until
         if until and not features:
             raise ValueError(f"benchmark.features_until is {until!r}, of no benchmark.features")
-        if self.benchmark.features_aspect == "kept" and (until or not features):
+        views = self.benchmark.views
+        for option, given in (
+            ("features_aspect 'kept'", self.benchmark.features_aspect == "kept"),
+            ("features_windows", self.benchmark.features_windows),
+        ):
+            if given and (until or not features):
+                raise ValueError(
+                    f"benchmark.{option} is for pooled features: give benchmark.features, and no "
+                    "benchmark.features_until"
+                )
+        if until and (len(views) > 1 or features != views[0][0]):
             raise ValueError(
-                "benchmark.features_aspect 'kept' is for pooled features: give benchmark.features, and "
-                "no benchmark.features_until"
+                f"benchmark.features_until {until!r} is a part of one backbone, of benchmark.image_size; "
+                f"got benchmark.features {features!r}"
             )
         if features and self.model.backbone != (fitting := features if until else "vector"):
             made = f"maps, which the rest of {features} takes" if until else "vectors"

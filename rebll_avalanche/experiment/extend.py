@@ -80,8 +80,8 @@ def extend_run(
         weights = getattr(features, "weights", None)
         if weights is not None:  # somebody's own function answers for itself
             check_same_weights(weights, content["weights"])
-        # With features, what the run has learned from are no pictures.
-        side = shape[-1] if features is None else config.benchmark.side
+        # Features choose the size of their pictures themselves.
+        size = {"image_size": shape[-1]} if features is None else {}
         for extension in extensions:
             stream = ExtendedBenchmark(
                 stream,
@@ -89,9 +89,9 @@ def extend_run(
                     extension["labels"],
                     extension["images"],
                     test_size=extension["test_size"],
-                    image_size=side,
                     seed=config.benchmark.seed,
                     features=features,
+                    **size,
                 ),
             )
         model = build_network(config, shape, pretrained=False)

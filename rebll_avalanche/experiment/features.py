@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,9 @@ from rebll_avalanche.benchmarks.images import ImageArray, ImageFiles, Source
 from rebll_avalanche.benchmarks.transforms import KeepAspect, Transform, evaluation_transform
 from rebll_avalanche.models import build_model
 from rebll_avalanche.models.build import modules_until
+from rebll_avalanche.models.windows import ENLARGED, window_means
 
+Pictures = Source | Sequence[Any]
 # Part of every key: raise it when vectors would come out differently.
 VERSION = 2
 # Of a batch: 32 pictures of 224 px, fewer of larger ones, so that their maps always take the same memory.
@@ -44,6 +46,8 @@ class FrozenFeatures:
         image_size: Side of the squares that it looks at.
         keep_aspect: Look at pictures of about their own shape instead, with this as the shorter side. For
             pooled features only: maps of different sizes do not go into one array.
+        windows: Make vectors of the whole picture and, beside them, of
+            :mod:`windows <rebll_avalanche.models.windows>` of an enlarged one. For pooled features only.
         folder: Where vectors are kept; this package's cache if not given.
 
     Attributes:
@@ -58,14 +62,15 @@ class FrozenFeatures:
         until: str | None = None,
         image_size: int = 224,
         keep_aspect: bool = False,
+        windows: bool = False,
         folder: str | Path | None = None,
     ) -> None:
-        if keep_aspect and until is not None:
-            raise ValueError(
-                f"keep_aspect is for pooled features; maps until {until!r} must be of one size"
-            )
+        if until is not None and (keep_aspect or windows):
+            given = "keep_aspect" if keep_aspect else "windows"
+            raise ValueError(f"{given} is for pooled features, not for maps until {until!r}")
         self._until = until
         self._keep_aspect = keep_aspect
+        self._windows = windows
         self._model = build_model(backbone, pretrained=pretrained).eval()
         self._image_size = image_size
         self._folder = Path(folder).expanduser() if folder else cache_folder() / "features"
@@ -83,12 +88,7 @@ class FrozenFeatures:
                 return torch.from_numpy(np.load(place))
             except (ValueError, OSError, EOFError) as error:
                 warnings.warn(f"{place} is damaged ({error}) and is built again", stacklevel=2)
-        shape = KeepAspect if self._keep_aspect else evaluation_transform
-        transform = shape(self._image_size)
-        if self._until is None:
-            vectors = pooled_features(self._model, source, transform)
-        else:
-            vectors = _computed(partial(_map_of, self._model, self._until), source, transform)
+        vectors = self.of(source)
         place.parent.mkdir(parents=True, exist_ok=True)
         draft = place.with_name(f"{place.name}.{os.getpid()}.part")
         with open(draft, "wb") as file:
@@ -96,11 +96,23 @@ class FrozenFeatures:
         draft.replace(place)
         return vectors
 
+    def of(self, pictures: Pictures) -> Tensor:
+        """The same of any pictures, computed now and not kept."""
+        make = KeepAspect if self._keep_aspect else evaluation_transform
+        transform = make(self._image_size)
+        if self._until is not None:
+            return _computed(partial(_map_of, self._model, self._until), pictures, transform)
+        vectors = pooled_features(self._model, pictures, transform)
+        if not self._windows:
+            return vectors
+        parts = window_features(self._model, pictures, make(round(ENLARGED * self._image_size)))
+        return torch.cat([vectors.unsqueeze(1), parts], dim=1)
+
     def _key(self, source: Source) -> str:
         """Another picture, backbone or weights file gives another key."""
         weights = (self.weights["name"], self.weights["source"], self.weights["sha256"])
-        aspect = " aspect" if self._keep_aspect else ""
-        made = f"{VERSION} {weights} {self._image_size} {self._until}{aspect}"
+        looks = " aspect" * self._keep_aspect + " windows" * self._windows
+        made = f"{VERSION} {weights} {self._image_size} {self._until}{looks}"
         digest = hashlib.sha256(made.encode())
         if isinstance(source, ImageFiles):
             for content in source.contents():
@@ -110,6 +122,35 @@ class FrozenFeatures:
         else:
             raise ValueError(f"features are made of pictures, not of {type(source).__name__}")
         return digest.hexdigest()[:20]
+
+
+class SideBySide:
+    """Features of several backbones as one longer vector.
+
+    Args:
+        makers: Each makes vectors of the same pictures.
+
+    Attributes:
+        weights: Names, source and one hash of all of them.
+    """
+
+    def __init__(self, makers: Sequence[FrozenFeatures]) -> None:
+        self._makers = makers
+        found = [maker.weights for maker in makers]
+        hashes = " ".join(str(weights["sha256"]) for weights in found)
+        self.weights: dict[str, Any] = {
+            "name": "+".join(weights["name"] for weights in found),
+            "source": found[0]["source"],
+            "sha256": hashlib.sha256(hashes.encode()).hexdigest(),
+        }
+
+    def __call__(self, source: Source) -> Tensor:
+        """``[pictures, ..., features of all]``: read if they are there, computed otherwise."""
+        return torch.cat([maker(source) for maker in self._makers], dim=-1)
+
+    def of(self, pictures: Pictures) -> Tensor:
+        """The same of any pictures, computed now and not kept."""
+        return torch.cat([maker.of(pictures) for maker in self._makers], dim=-1)
 
 
 def check_same_weights(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -135,7 +176,7 @@ def check_same_weights(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> N
             )
 
 
-def pooled_features(model: nn.Module, source: Source, transform: Transform) -> Tensor:
+def pooled_features(model: nn.Module, source: Pictures, transform: Transform) -> Tensor:
     """The mean of a model's last feature map over positions, for every picture of a source.
 
     Args:
@@ -144,6 +185,11 @@ def pooled_features(model: nn.Module, source: Source, transform: Transform) -> T
         transform: From a picture to what the model takes.
     """
     return _computed(lambda x: model.features(x).mean(dim=(2, 3)), source, transform)  # type: ignore[operator]
+
+
+def window_features(model: nn.Module, source: Pictures, transform: Transform) -> Tensor:
+    """The same for windows of every picture: ``[pictures, windows, channels]``."""
+    return _computed(lambda x: window_means(model.features(x)), source, transform)  # type: ignore[operator]
 
 
 def _map_of(model: nn.Module, name: str, batch: Tensor) -> Tensor:
@@ -158,7 +204,9 @@ def _map_of(model: nn.Module, name: str, batch: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def _computed(function: Callable[[Tensor], Tensor], source: Source, transform: Transform) -> Tensor:
+def _computed(
+    function: Callable[[Tensor], Tensor], source: Pictures, transform: Transform
+) -> Tensor:
     """A function of every picture, in batches of pictures of one size."""
     broken = set()
     if isinstance(source, ImageFiles):

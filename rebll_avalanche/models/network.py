@@ -10,6 +10,7 @@ from avalanche.models import DynamicModule
 from torch import Tensor, nn
 
 from rebll_avalanche.models.heads import GrowingHead
+from rebll_avalanche.models.windows import has_windows, seen_twice, whole
 
 BN_MODES = ("train", "frozen_after_base", "frozen")
 
@@ -18,7 +19,8 @@ class MultiLabelModel(DynamicModule):
     """``model(x) -> [batch, classes learned so far]`` logits.
 
     Args:
-        backbone: Maps images to a feature map ``[batch, channels, h, w]``, or vectors to vectors.
+        backbone: Maps images to a feature map ``[batch, channels, h, w]``, or vectors to vectors; these may
+            come with :mod:`windows <rebll_avalanche.models.windows>`.
         head: Grows by itself when Avalanche adapts the model to a training experience.
         bn_mode: ``"train"`` updates batch-norm statistics in every experience;
             ``"frozen_after_base"`` uses those of the first experience ever after; ``"frozen"`` always
@@ -61,14 +63,20 @@ class MultiLabelModel(DynamicModule):
         return self.head.num_classes
 
     def features(self, x: Tensor) -> Tensor:
-        """The feature map before pooling."""
+        """The feature map before pooling; of vectors with windows, the whole picture's vector."""
+        x = whole(x)
         if self.input_mean is not None:
             x = (x - self.input_mean) / self.input_std
         features: Tensor = self.backbone(x)
         return features
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of the classes learned so far."""
+        """Logits of the classes learned so far; windows are looked at in evaluation only."""
+        if has_windows(x) and not self.training:
+            return seen_twice(self._logits(x.flatten(0, 1)).unflatten(0, x.shape[:2]))
+        return self._logits(x)
+
+    def _logits(self, x: Tensor) -> Tensor:
         if self.precision is None:
             logits: Tensor = self.head(self.features(x))
             return logits

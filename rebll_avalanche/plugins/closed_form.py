@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 from rebll_avalanche.calibration import ScoreCalibration
 from rebll_avalanche.labels import annotated, label_matrix
+from rebll_avalanche.models.windows import has_windows, seen_twice
 from rebll_avalanche.plugins.options import check_choice
 from rebll_avalanche.ridge import LinearScores, RidgeSolver
 from rebll_avalanche.ridge_sums import RidgeSums, with_one
@@ -23,6 +24,7 @@ UNKNOWN_AS = ("negative", "hard", "soft", "prior")
 WEIGHTINGS = ("equal", "inverse_sqrt")
 # Enough to fit three numbers; keeps the memory of a long experience bounded.
 CALIBRATION_IMAGES = 4096
+CALIBRATION_WINDOWS = 16384
 
 
 class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
@@ -98,9 +100,9 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         # Not among the others before the experience ends, so that a stopped one can start over.
         self._noted: set[int] = set()
         self._passed = False
-        # Labels as added, labels as known, features: only until the experience ends.
-        self._sample: list[tuple[Tensor, Tensor, Tensor]] = []
-        self._stride = -(-len(strategy.experience.dataset) // CALIBRATION_IMAGES)
+        # Features, labels as added, labels as known, features of windows: until the experience ends.
+        self._sample: list[tuple[Tensor, ...]] = []
+        self._images = len(strategy.experience.dataset)
         labels = label_matrix(strategy.experience.dataset)[:, : self._hi].nan_to_num(0.0)
         grown = torch.cat([self.class_counts, torch.zeros(self._hi - self._lo)])
         self._counts = grown + labels.double().sum(0)
@@ -113,8 +115,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
             The logits of the batch before the head is solved anew.
         """
         self._passed = True
-        feature_map = model.features(images)
-        vectors = expanded(model.head, feature_map)
+        vectors = expanded(model.head, model.features(images))
         logits: Tensor = nn.functional.linear(vectors, model.head.weight, model.head.bias)
         vectors, targets = vectors.cpu(), targets[:, : self._hi].cpu()
         again = self._seen_before(images)
@@ -125,8 +126,13 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
             # Of an image that comes again nobody has kept the earlier labels.
             trusted = new[:, None] & (self.unknown == "negative")
             known = torch.where(annotated(targets) | trusted, labels, torch.nan)
-            chosen = slice(None, None, self._stride)
-            self._sample.append((vectors[chosen], labels[chosen], known[chosen]))
+            chosen = self._every(images)
+            sample = [vectors[chosen], labels[chosen], known[chosen]]
+            if has_windows(images):
+                places = images[chosen]
+                of_places = expanded(model.head, model.features(places.flatten(0, 1)))
+                sample.append(of_places.unflatten(0, places.shape[:2]).cpu())
+            self._sample.append(tuple(sample))
         if bool(again.any()):
             self._added.add_labels(vectors[again], targets[again].nan_to_num(0.0))
             self._again += with_one(vectors[again]).sum(0)
@@ -204,9 +210,13 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         self, solver: RidgeSolver, scores: LinearScores, gamma: float | Tensor
     ) -> None:
         moments = solver.moments(scores, gamma)
-        features, added, known = (torch.cat(parts) for parts in zip(*self._sample, strict=True))
-        left_out = solver.left_out(scores, gamma, features, added)
-        self.score_calibration.fit(left_out, known, moments.spread, moments.share)
+        left_out, labels = [], []
+        for features, added, known, *places in self._sample:
+            found = solver.left_out(scores, gamma, features, added, *places)
+            left_out.append(seen_twice(found) if places else found)
+            labels.append(known)
+        known = torch.cat(labels)
+        self.score_calibration.fit(torch.cat(left_out), known, moments.spread, moments.share)
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             for tensor in self.score_calibration.state_dict().values():
                 torch.distributed.broadcast(tensor, src=0)
@@ -246,6 +256,13 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         rarity = self._counts.clamp(min=1).rsqrt() * (self._counts > 0)
         rarity = (rarity / rarity.mean()).to(labels)
         return (labels @ rarity) / labels.sum(1).clamp(min=1)
+
+    def _every(self, images: Tensor) -> slice:
+        """Which images of a batch to calibrate with."""
+        most = CALIBRATION_IMAGES
+        if has_windows(images):
+            most = min(most, CALIBRATION_WINDOWS // images.shape[1])
+        return slice(None, None, -(-self._images // most))
 
     def _seen_before(self, images: Tensor) -> Tensor:
         """Which images of a batch came before, and note the others."""

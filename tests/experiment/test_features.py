@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +20,8 @@ from rebll_avalanche.experiment.extend import extend_run
 from rebll_avalanche.experiment.features import FrozenFeatures, check_same_weights
 from rebll_avalanche.experiment.folder import read_config
 from rebll_avalanche.experiment.run import run_experiment
-from rebll_avalanche.inference import load_run, read_picture
+from rebll_avalanche.inference import TrainedModel, load_run, read_picture
+from rebll_avalanche.models.windows import window_means
 from rebll_avalanche.onnx_export import export_onnx
 
 PICTURES = np.random.RandomState(0).randint(0, 256, (3, 20, 20, 3), dtype=np.uint8)
@@ -183,6 +186,80 @@ def test_a_run_on_vectors(tmp_path: Path) -> None:
 def test_a_run_on_features_looks_at_pictures_and_learns_more(
     tmp_path: Path, method: str, hidden: int, aspect: str, until: str | None
 ) -> None:
+    trained, picture = run_extended(
+        tmp_path,
+        method,
+        hidden,
+        {"features": "tf_efficientnet_lite0", "features_aspect": aspect, "features_until": until},
+    )
+    run = trained.folder
+    inputs = trained.prepare([picture])
+    assert trained.activation_maps(inputs).shape == (1, 3, 2, 4 if aspect == "kept" else 2)
+    assert main(["cam", str(run), "--count", "2"]) == 0
+    file = next(path for path in (run / "cam").iterdir() if path.suffix != ".json")
+    with Image.open(file) as shown:
+        assert shown.size in ((40, 40), (70, 40))
+    if aspect == "kept":
+        with pytest.raises(ValueError, match="an ONNX file at squares"):
+            export_onnx(trained, tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize(
+    ("method", "features", "windows"),
+    [
+        ("closed-form", "tf_efficientnet_lite0@64+tf_efficientnet_lite0@96", False),
+        ("closed-form", "tf_efficientnet_lite0@64+tf_efficientnet_lite0@96", True),
+        ("rebll", "tf_efficientnet_lite0", True),
+    ],
+)
+def test_several_backbones_and_windows(
+    tmp_path: Path, method: str, features: str, windows: bool
+) -> None:
+    settings = {"features": features, "features_aspect": "kept", "features_windows": windows}
+    trained, picture = run_extended(tmp_path, method, 0, settings)
+    inputs = trained.prepare([picture, picture.rotate(90, expand=True)])
+    assert inputs.shape == (2, *([17] if windows else []), 1280 * (1 + features.count("+")))
+    with pytest.raises(ValueError, match="several times, an ONNX file once"):
+        export_onnx(replace(trained, keep_aspect=False), tmp_path / "model.onnx")
+    if not windows:
+        with pytest.raises(ValueError, match=r"no common map.*features_windows"):
+            trained.activation_maps(inputs)
+        return
+    maps = trained.activation_maps(inputs)
+    assert maps.shape == (2, 3, 4, 4)
+    assert torch.equal(maps.amax(dim=(2, 3)), torch.ones(2, 3))
+    assert main(["cam", str(trained.folder), "--count", "2"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"benchmark": {"features": "resnet18"}}, r"model\.backbone must be 'vector'"),
+        (
+            {"benchmark": {"features": "resnet18", "features_until": "layer3"}},
+            r"maps, which the rest of resnet18 takes.*model\.backbone must be 'resnet18'",
+        ),
+        ({"benchmark": {"features_until": "layer3"}}, r"'layer3', of no benchmark\.features"),
+        ({"benchmark": {"features_aspect": "kept"}}, r"'kept' is for pooled features"),
+        ({"benchmark": {"features_windows": True}}, r"features_windows is for pooled features"),
+        ({"benchmark": {"features": "resnet18@big"}}, r"'resnet18@big' does not"),
+        ({"benchmark": {"features": "resnet18+"}}, r"'resnet18\+' must look like.*'' does not"),
+        (
+            {"benchmark": {"features": "resnet18+resnet34", "features_until": "layer3"}},
+            r"'layer3' is a part of one backbone.*'resnet18\+resnet34'",
+        ),
+        ({"model": {"hidden": 8}}, r"model\.hidden belongs to the backbone 'vector'"),
+    ],
+)
+def test_settings_that_do_not_fit(settings: dict[str, dict[str, object]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Config.from_dict(settings)
+
+
+def run_extended(
+    tmp_path: Path, method: str, hidden: int, features: dict[str, Any]
+) -> tuple[TrainedModel, Image.Image]:
+    """A run on features of two classes, extended by a third, that still knows its test scores; a picture."""
     pictures, tables = tmp_path / "pictures", {}
     pictures.mkdir()
     generator = np.random.RandomState(0)
@@ -196,6 +273,7 @@ def test_a_run_on_features_looks_at_pictures_and_learns_more(
             Image.fromarray(pixels).save(pictures / f"{part}{number}.png")
             lines.append(f"{part}{number}.png,{name},{split}")
         tables[part].write_text("\n".join(lines) + "\n")
+    backbone = features["features"] if features.get("features_until") else "vector"
     config = Config.from_dict(
         {
             "benchmark": {
@@ -204,12 +282,10 @@ def test_a_run_on_features_looks_at_pictures_and_learns_more(
                 "root": str(pictures),
                 "scenario": "B1-C1",
                 "image_size": 64,
-                "features": "tf_efficientnet_lite0",
-                "features_aspect": aspect,
-                "features_until": until,
                 "image_cache": str(tmp_path / "cache"),
+                **features,
             },
-            "model": {"backbone": "tf_efficientnet_lite0" if until else "vector", "hidden": hidden},
+            "model": {"backbone": backbone, "hidden": hidden},
             "method": {"name": method},
             "training": {"epochs": 1, "device": "cpu"},
         }
@@ -225,33 +301,22 @@ def test_a_run_on_features_looks_at_pictures_and_learns_more(
         said = kept["scores"]
     now = [[answer[name] for name in trained.class_names] for answer in answers]
     np.testing.assert_allclose(now, said, atol=1e-3)
-    inputs = trained.prepare([read_picture(pictures / files[1])])
-    assert trained.activation_maps(inputs).shape == (1, 3, 2, 4 if aspect == "kept" else 2)
-    assert main(["cam", str(run), "--count", "2"]) == 0
-    file = next(path for path in (run / "cam").iterdir() if path.suffix != ".json")
-    with Image.open(file) as shown:
-        assert shown.size in ((40, 40), (70, 40))
-    if aspect == "kept":
-        with pytest.raises(ValueError, match="an ONNX file at squares"):
-            export_onnx(trained, tmp_path / "model.onnx")
+    return trained, read_picture(pictures / files[1])
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"benchmark": {"features": "resnet18"}}, r"model\.backbone must be 'vector'"),
-        (
-            {"benchmark": {"features": "resnet18", "features_until": "layer3"}},
-            r"maps, which the rest of resnet18 takes.*model\.backbone must be 'resnet18'",
-        ),
-        ({"benchmark": {"features_until": "layer3"}}, r"'layer3', of no benchmark\.features"),
-        ({"benchmark": {"features_aspect": "kept"}}, r"'kept' is for pooled features"),
-        ({"model": {"hidden": 8}}, r"model\.hidden belongs to the backbone 'vector'"),
-    ],
-)
-def test_settings_that_do_not_fit(settings: dict[str, dict[str, object]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Config.from_dict(settings)
+def test_windows_stand_beside_the_whole_picture(tmp_path: Path) -> None:
+    frozen = FrozenFeatures("test_efficientnet", pretrained=None, image_size=64, windows=True)
+    pictures = [Image.fromarray(picture) for picture in PICTURES]
+    found = frozen.of(pictures)
+    assert found.shape == (3, 17, frozen._model.backbone.num_features)
+    for size, expected in (
+        (64, lambda maps: maps.mean(dim=(2, 3))),
+        (96, lambda maps: window_means(maps).flatten(1)),
+    ):
+        transform = evaluation_transform(size)
+        maps = frozen._model.features(torch.stack([transform(picture) for picture in pictures]))
+        part = found[:, 0] if size == 64 else found[:, 1:].flatten(1)
+        torch.testing.assert_close(part, expected(maps))
 
 
 def test_features_of_other_weights_are_refused() -> None:
