@@ -20,7 +20,7 @@ from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.features import FrozenFeatures, SideBySide, check_same_weights
 from rebll_avalanche.models import GrowingHead, MultiLabelModel
 from rebll_avalanche.models.heads import GrowingLinear
-from rebll_avalanche.models.windows import PER_SIDE, has_windows
+from rebll_avalanche.models.windows import PER_SIDE
 
 CONFIG, CHECKPOINT = "config.yaml", "checkpoint"
 
@@ -108,7 +108,7 @@ class TrainedModel:
     @torch.no_grad()
     def _window_maps(self, inputs: Tensor) -> Tensor:
         """The probability of each class in each window."""
-        if not has_windows(inputs):
+        if not self.model.has_windows(inputs):
             raise ValueError(
                 f"{self.folder} learned from vectors of several backbones, which have no common map; "
                 "maps need a run with one backbone, or with benchmark.features_windows"

@@ -94,7 +94,7 @@ def calibration(
 
 def network(features: int, **options: Any) -> MultiLabelModel:
     """A head on vectors."""
-    return MultiLabelModel(nn.Identity(), ExpandedLinear(features, **options))
+    return MultiLabelModel(nn.Identity(), ExpandedLinear(features, **options), windows=True)
 
 
 def evaluator() -> Any:

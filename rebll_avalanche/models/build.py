@@ -138,6 +138,7 @@ def build_model(
         input_mean=mean,
         input_std=std,
         weights=weights,
+        windows=name == "vector",
     )
 
 

@@ -10,7 +10,7 @@ from avalanche.models import DynamicModule
 from torch import Tensor, nn
 
 from rebll_avalanche.models.heads import GrowingHead
-from rebll_avalanche.models.windows import has_windows, seen_twice, whole
+from rebll_avalanche.models.windows import seen_twice
 
 BN_MODES = ("train", "frozen_after_base", "frozen")
 
@@ -19,8 +19,7 @@ class MultiLabelModel(DynamicModule):
     """``model(x) -> [batch, classes learned so far]`` logits.
 
     Args:
-        backbone: Maps images to a feature map ``[batch, channels, h, w]``, or vectors to vectors; these may
-            come with :mod:`windows <rebll_avalanche.models.windows>`.
+        backbone: Maps images to a feature map ``[batch, channels, h, w]``, or vectors to vectors.
         head: Grows by itself when Avalanche adapts the model to a training experience.
         bn_mode: ``"train"`` updates batch-norm statistics in every experience;
             ``"frozen_after_base"`` uses those of the first experience ever after; ``"frozen"`` always
@@ -28,6 +27,8 @@ class MultiLabelModel(DynamicModule):
         input_mean: Per channel, subtracted from images in [0, 1]; what the backbone's weights want.
         input_std: Per channel, divided by.
         weights: Where the backbone's weights come from: name, source and hash, for result files.
+        windows: The backbone takes vectors, which may come with those of windows:
+            ``[batch, 1 + windows, channels]``, see :mod:`rebll_avalanche.models.windows`.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class MultiLabelModel(DynamicModule):
         input_mean: tuple[float, ...] | None = None,
         input_std: tuple[float, ...] | None = None,
         weights: dict[str, Any] | None = None,
+        windows: bool = False,
     ) -> None:
         super().__init__()
         if bn_mode not in BN_MODES:
@@ -47,6 +49,7 @@ class MultiLabelModel(DynamicModule):
         self.head = head
         self.bn_mode = bn_mode
         self.weights = weights or {}
+        self._windows = windows
         # The type to compute in, float32 if None; logits are float32 in any case.
         self.precision: torch.dtype | None = None
         # A buffer, so that a resumed run knows whether the base experience is over.
@@ -62,9 +65,14 @@ class MultiLabelModel(DynamicModule):
         """How many classes the model predicts now."""
         return self.head.num_classes
 
+    def has_windows(self, x: Tensor) -> bool:
+        """Whether inputs are vectors of whole pictures and, beside them, of their windows."""
+        return self._windows and x.ndim == 3
+
     def features(self, x: Tensor) -> Tensor:
         """The feature map before pooling; of vectors with windows, the whole picture's vector."""
-        x = whole(x)
+        if self.has_windows(x):
+            x = x[:, 0]
         if self.input_mean is not None:
             x = (x - self.input_mean) / self.input_std
         features: Tensor = self.backbone(x)
@@ -72,7 +80,7 @@ class MultiLabelModel(DynamicModule):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of the classes learned so far; windows are looked at in evaluation only."""
-        if has_windows(x) and not self.training:
+        if self.has_windows(x) and not self.training:
             return seen_twice(self._logits(x.flatten(0, 1)).unflatten(0, x.shape[:2]))
         return self._logits(x)
 

@@ -17,16 +17,6 @@ SHARE = 1 / 3
 WEIGHT = 0.5
 
 
-def has_windows(inputs: Tensor) -> bool:
-    """Whether these are vectors of whole pictures and windows, not plain vectors or images."""
-    return inputs.ndim == 3
-
-
-def whole(inputs: Tensor) -> Tensor:
-    """The inputs without their windows, if they have any."""
-    return inputs[:, 0] if has_windows(inputs) else inputs
-
-
 def window_means(feature_map: Tensor) -> Tensor:
     """Mean features of every window, row by row: ``[batch, PER_SIDE ** 2, channels]``."""
     rows, columns = (_places(side) for side in feature_map.shape[2:])

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from rebll_avalanche.calibration import ScoreCalibration
 from rebll_avalanche.labels import annotated, label_matrix
-from rebll_avalanche.models.windows import has_windows, seen_twice
+from rebll_avalanche.models.windows import seen_twice
 from rebll_avalanche.plugins.options import check_choice
 from rebll_avalanche.ridge import LinearScores, RidgeSolver
 from rebll_avalanche.ridge_sums import RidgeSums, with_one
@@ -126,9 +126,10 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
             # Of an image that comes again nobody has kept the earlier labels.
             trusted = new[:, None] & (self.unknown == "negative")
             known = torch.where(annotated(targets) | trusted, labels, torch.nan)
-            chosen = self._every(images)
+            windows = images.shape[1] if model.has_windows(images) else 0
+            chosen = self._every(windows)
             sample = [vectors[chosen], labels[chosen], known[chosen]]
-            if has_windows(images):
+            if windows:
                 places = images[chosen]
                 of_places = expanded(model.head, model.features(places.flatten(0, 1)))
                 sample.append(of_places.unflatten(0, places.shape[:2]).cpu())
@@ -257,11 +258,9 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         rarity = (rarity / rarity.mean()).to(labels)
         return (labels @ rarity) / labels.sum(1).clamp(min=1)
 
-    def _every(self, images: Tensor) -> slice:
+    def _every(self, windows: int) -> slice:
         """Which images of a batch to calibrate with."""
-        most = CALIBRATION_IMAGES
-        if has_windows(images):
-            most = min(most, CALIBRATION_WINDOWS // images.shape[1])
+        most = min(CALIBRATION_IMAGES, CALIBRATION_WINDOWS // max(windows, 1))
         return slice(None, None, -(-self._images // most))
 
     def _seen_before(self, images: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ def test_a_model_learns_from_the_whole_and_is_tested_on_windows_too() -> None:
     torch.manual_seed(0)
     head = GrowingLinear(6)
     head.grow(3)
-    model = MultiLabelModel(nn.Identity(), head)
+    model = MultiLabelModel(nn.Identity(), head, windows=True)
     inputs = torch.rand(4, 1 + PER_SIDE**2, 6)
     torch.testing.assert_close(model.train()(inputs), head(inputs[:, 0]))
     expected = torch.empty(4, 3)
@@ -41,3 +41,11 @@ def test_a_model_learns_from_the_whole_and_is_tested_on_windows_too() -> None:
             expected[image, column] = (scores[0] + WEIGHT * max(scores[1:])) / (1 + WEIGHT)
     torch.testing.assert_close(model.eval()(inputs), expected)
     torch.testing.assert_close(model.features(inputs), inputs[:, 0])
+
+
+def test_other_inputs_of_three_dimensions_are_not_taken_for_windows() -> None:
+    head = GrowingLinear(6)
+    head.grow(3)
+    model = MultiLabelModel(nn.Flatten(), head).eval()
+    inputs = torch.rand(4, 2, 3)  # such as a sound: frequencies over time
+    torch.testing.assert_close(model(inputs), head(inputs.flatten(1)))
