@@ -60,8 +60,9 @@ def network(run: Run) -> str:
         name = f"{features} from {until} on" if until else f"vectors of {features}"
     elif until := run.config["model"].get("freeze_until"):
         name = f"{name}, learning after {until}"
-    aspect = ", own shape" if benchmark.get("features_aspect") == "kept" else ""
-    return f"{name}, {benchmark['image_size'] or 224} px{aspect}, {epochs} epochs"
+    looks = ", own shape" if benchmark.get("features_aspect") == "kept" else ""
+    looks += ", windows" if benchmark.get("features_windows") else ""
+    return f"{name}, {benchmark['image_size'] or 224} px{looks}, {epochs} epochs"
 
 
 def from_run(run: Run) -> Measured | None:

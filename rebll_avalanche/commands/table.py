@@ -39,9 +39,21 @@ def parse(argv: Sequence[str]) -> Any:
         if (values := getattr(arguments, name))
     }
     arguments.study = replace(study, **given)
+    _check_parameters(arguments.given, config.method_name, arguments.study.method_names)
     arguments.thresholds = config.evaluation.thresholds
     arguments.planned = plan(config, arguments.study)
     return arguments
+
+
+def _check_parameters(given: Sequence[str], owner: str, methods: Sequence[str]) -> None:
+    """Refuse a method's parameter that no run of the table would get."""
+    shared = ("method.name", "method.mem_size")
+    for key in given:
+        if key.startswith("method.") and key not in shared and methods and owner not in methods:
+            raise ValueError(
+                f"--{key} would be a parameter of {owner}, which is not in this table; say whose it is with "
+                f"--method.name, one of {', '.join(methods)}"
+            )
 
 
 def run(arguments: Any) -> int:

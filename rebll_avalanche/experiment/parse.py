@@ -27,6 +27,7 @@ from rebll_avalanche.experiment.recipe import (
     closest,
     merged,
     read_recipe,
+    without,
 )
 
 SECTIONS = {
@@ -88,7 +89,7 @@ def parse_settings(
     """
     settings, study = _recipe_of(argv)
     method = _method_name(argv, settings)
-    settings = merged(settings, study.per_method.get(method, {}))
+    settings, _ = _own_memory(merged(settings, study.per_method.get(method, {})), method)
     return _parse(argv, settings, method, prog, description, extend)
 
 
@@ -99,11 +100,20 @@ def parse_study(
     description: str = "",
     extend: Callable[[ArgumentParser], None] | None = None,
 ) -> tuple[Config, Study, Any]:
-    """As :func:`parse_settings`, for many runs: also what the recipe varies."""
+    """As :func:`parse_settings`, for many runs: also what the recipe varies.
+
+    What the command line says counts more than what the recipe has for single methods.
+    """
     settings, study = _recipe_of(argv)
     method = _method_name(argv, settings)
+    settings, memory = _own_memory(settings, method)
     config, arguments = _parse(argv, settings, method, prog, description, extend)
-    return config, study, arguments
+    config = dataclasses.replace(config, method={**config.method, **memory})
+    arguments.given = [name.removeprefix("--") for name in _given(argv)]
+    per_method = {
+        name: without(section, arguments.given) for name, section in study.per_method.items()
+    }
+    return config, dataclasses.replace(study, per_method=per_method), arguments
 
 
 def checked_config(values: Mapping[str, Any]) -> Config:
@@ -132,6 +142,16 @@ def _recipe_of(argv: Sequence[str]) -> tuple[dict[str, Any], Study]:
     return {}, Study()
 
 
+def _own_memory(settings: dict[str, Any], method: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A recipe's settings for a method, and the size of the memory if that method has none.
+
+    Recipes give it for all methods alike.
+    """
+    if "mem_size" in METHOD_OPTIONS[method] or "mem_size" not in settings.get("method", {}):
+        return settings, {}
+    return without(settings, ["method.mem_size"]), {"mem_size": settings["method"]["mem_size"]}
+
+
 def _parse(
     argv: Sequence[str],
     settings: dict[str, Any],
@@ -146,8 +166,8 @@ def _parse(
     known = known_keys(method)
     check_keys(settings, known, f" of {method}")
     own = [option for action in parser._actions for option in action.option_strings]
-    given = [token.split("=")[0] for token in argv if token.startswith("--")]
-    check_keys({token[2:]: None for token in given if token not in own}, known, f" of {method}")
+    unknown = {name[2:]: None for name in _given(argv) if name not in own}
+    check_keys(unknown, known, f" of {method}")
     try:
         defaults = parser.parse_object(settings) if settings else None
         arguments = parser.parse_args(list(argv), namespace=defaults)
@@ -161,6 +181,11 @@ def _parse(
 def _config(arguments: Any) -> Config:
     values = arguments.clone().as_dict()
     return Config.from_dict({key: values[key] for key in (*SECTIONS, "method", "seed", "loggers")})
+
+
+def _given(argv: Sequence[str]) -> list[str]:
+    """The options that a command line names."""
+    return [token.split("=")[0] for token in argv if token.startswith("--")]
 
 
 def _last_value(argv: Sequence[str], option: str) -> str | None:

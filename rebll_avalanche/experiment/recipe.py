@@ -14,7 +14,7 @@ training: {epochs: 20}      # and any setting of `rebll run`
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -131,6 +131,21 @@ def merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]
         old = result.get(key)
         both = isinstance(old, Mapping) and isinstance(value, Mapping)
         result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def without(nested: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    """A nested dictionary without some dotted keys.
+
+    >>> without({"training": {"lr": 1, "epochs": 2}, "seed": 3}, ["training.lr", "seed"])
+    {'training': {'epochs': 2}}
+    """
+    result = {}
+    for key, value in nested.items():
+        if isinstance(value, Mapping):
+            value = {name: inner for name, inner in value.items() if f"{key}.{name}" not in keys}
+        if key not in keys:
+            result[key] = value
     return result
 
 

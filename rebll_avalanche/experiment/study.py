@@ -69,9 +69,11 @@ def _check_sweep(study: Study, methods: list[str]) -> None:
 
 def _variants(recipe: Config, study: Study, method: str) -> Iterator[tuple[str, Config]]:
     """One method: once, or once per value of a sweep; with what its folders are called."""
-    own = dict(recipe.method_options) if method == recipe.method_name else {}
-    if "mem_size" in recipe.method and "mem_size" in METHOD_OPTIONS[method]:
-        own["mem_size"] = recipe.method["mem_size"]
+    own = {
+        key: value
+        for key, value in recipe.method_options.items()
+        if key in METHOD_OPTIONS[method] and (method == recipe.method_name or key == "mem_size")
+    }
     config = replace(recipe, method={"name": method, **own})
     if method in study.per_method:
         config = checked_config(merged(config.to_dict(), study.per_method[method]))

@@ -11,12 +11,17 @@ from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.options import check_choice
 
 
-def entropy_penalty(logits: Tensor) -> Tensor:
-    r"""The negative entropy :math:`\sum_c p_c \log p_c` of an image, averaged over images.
+def entropy_penalty(logits: Tensor, reduction: str = "mean") -> Tensor:
+    r"""The negative entropy :math:`p_c \log p_c`, averaged over images.
 
     As in CSC, only the positive half of the binary entropy counts.
+
+    Args:
+        logits: ``[images, classes]``.
+        reduction: ``"mean"`` over classes, or ``"class_sum"``.
     """
-    return (logits.sigmoid() * logsigmoid(logits)).sum(dim=1).mean()
+    penalty = logits.sigmoid() * logsigmoid(logits)
+    return penalty.mean() if reduction == "mean" else penalty.sum(dim=1).mean()
 
 
 class CSCPlugin(AKDPlugin):
@@ -30,6 +35,8 @@ class CSCPlugin(AKDPlugin):
         classification_weight: ``w``, once there is a teacher.
         entropy_weight: ``beta``.
         entropy_classes: ``"old"`` as the paper says, or ``"seen"`` as its release does.
+        reduction: Of all three terms: ``"mean"`` over each term's classes, or ``"class_sum"``. A sum
+            beside means would let the entropy outgrow the distillation as classes arrive.
     """
 
     def __init__(
@@ -38,8 +45,9 @@ class CSCPlugin(AKDPlugin):
         classification_weight: float = 0.15,
         entropy_weight: float = 0.04,
         entropy_classes: str = "old",
+        reduction: str = "mean",
     ) -> None:
-        super().__init__(alpha=0.0, lambda_akd=classification_weight)
+        super().__init__(alpha=0.0, lambda_akd=classification_weight, reduction=reduction)
         check_choice("entropy_classes", entropy_classes, ("old", "seen"))
         if entropy_weight < 0:
             raise ValueError(f"entropy_weight must not be negative, got {entropy_weight}")
@@ -54,6 +62,6 @@ class CSCPlugin(AKDPlugin):
         logits = strategy.mb_output
         if self.entropy_classes == "old":
             logits = logits[:, : self._old_classes]
-        loss = entropy_penalty(logits.float())
+        loss = entropy_penalty(logits.float(), self.reduction)
         self.terms.record("entropy", loss)
         strategy.loss += self.entropy_weight * loss

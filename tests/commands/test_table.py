@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from rebll_avalanche.cli import main
+from rebll_avalanche.commands.table import parse
+from rebll_avalanche.experiment.parse import parse_settings
 
 SMALL = """
 benchmark: {name: scenes, scenario: B10-C10, train_size: 60, test_size: 60, image_size: 16}
@@ -89,6 +91,10 @@ def test_missing_data_are_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--methods", "rebll", "lfw"], "no method is called 'lfw'; there are lwf"),
         (["--jobs", "0"], "--jobs must be at least 1"),
+        (
+            ["--methods", "csc", "--method.reduction", "mean"],
+            "--method.reduction would be a parameter of rebll, which is not in this table",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(
@@ -96,3 +102,23 @@ def test_what_is_wrong_is_named(
 ) -> None:
     assert main(["table", *argv]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_command_line_counts_more_than_what_a_recipe_has_for_one_method(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        "method: {mem_size: 7}\n"
+        "per_method: {csc: {training: {lr: 1.0, epochs: 2}, method: {entropy_weight: 3.0}}}\n"
+    )
+    argv = [str(recipe), "--methods", "csc", "er", "--training.lr=0.5"]
+    csc, er = (entry.config for entry in parse(argv).planned)
+    assert (csc.training.lr, csc.training.epochs, er.training.lr) == (0.5, 2, 0.5)
+    # A recipe's memory is for the methods that have one; parameters are for the method that is named.
+    assert dict(csc.method) == {"name": "csc", "entropy_weight": 3.0}
+    assert dict(er.method) == {"name": "er", "mem_size": 7}
+    named = [*argv, "--method.name", "csc", "--method.entropy_weight", "0.2"]
+    csc, er = (entry.config for entry in parse(named).planned)
+    assert dict(csc.method) == {"name": "csc", "entropy_weight": 0.2}
+    assert dict(er.method) == {"name": "er", "mem_size": 7}
+    config, _ = parse_settings([str(recipe), "--method.name", "csc"], prog="rebll run")
+    assert dict(config.method) == {"name": "csc", "entropy_weight": 3.0}

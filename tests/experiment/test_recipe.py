@@ -55,6 +55,8 @@ def test_one_run_of_a_study(recipe: Path) -> None:
     assert config.training.lr == 0.2
     config, study, _ = parse_study([*argv, "--training.lr=0.3"], prog="rebll table")
     assert config.training.lr == 0.3
+    assert study.per_method == {"lwf": {"training": {}}}  # as for a single run
+    _, study, _ = parse_study(argv, prog="rebll table")
     assert study.per_method == {"lwf": {"training": {"lr": 0.2}}}
 
 

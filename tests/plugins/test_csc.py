@@ -52,9 +52,10 @@ def slow_entropy(logits):
     return total / len(logits)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "class_sum"])
 @pytest.mark.parametrize("entropy_classes", ["old", "seen"])
 @pytest.mark.parametrize("head", ["gcn", "linear"])
-def test_loss_follows_the_formula(vector_benchmark, entropy_classes, head):
+def test_loss_follows_the_formula(vector_benchmark, entropy_classes, head, reduction):
     benchmark = vector_benchmark("B2-C1")
     torch.manual_seed(0)
     model = build_model("vector", in_features=6, head=head)
@@ -65,6 +66,7 @@ def test_loss_follows_the_formula(vector_benchmark, entropy_classes, head):
         classification_weight=0.3,
         entropy_weight=0.1,
         entropy_classes=entropy_classes,
+        reduction=reduction,
         train_mb_size=8,
         plugins=[recorder],
         evaluator=None,
@@ -74,11 +76,14 @@ def test_loss_follows_the_formula(vector_benchmark, entropy_classes, head):
     assert {step[0] for step in recorder.steps} == {0, 1, 2}
     for t, loss, logits, targets, teacher in recorder.steps:
         lo, hi = benchmark.scenario.ranges[t]
-        expected = slow_bce(logits[:, lo:hi], targets[:, lo:hi])
+        # The loops below average errors over classes and sum the entropy over them.
+        sums = reduction == "class_sum"
+        expected = slow_bce(logits[:, lo:hi], targets[:, lo:hi]) * (hi - lo if sums else 1)
         if t:
-            expected = 0.3 * expected + 0.7 * slow_bce(logits[:, :lo], teacher.sigmoid())
+            distilled = slow_bce(logits[:, :lo], teacher.sigmoid()) * (lo if sums else 1)
             width = lo if entropy_classes == "old" else hi
-            expected += 0.1 * slow_entropy(logits[:, :width])
+            entropy = slow_entropy(logits[:, :width]) / (1 if sums else width)
+            expected = 0.3 * expected + 0.7 * distilled + 0.1 * entropy
         assert loss == pytest.approx(expected, rel=1e-4)
     assert set(strategy.csc.terms.last) == {"cls", "akd", "entropy"}
 
