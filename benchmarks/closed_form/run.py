@@ -49,6 +49,7 @@ TABLES = {
     "voc-lite0-160": ("voc", [View(LITE0, 160)], False),
     "coco-lite0": ("coco", [View(LITE0, 224)], True),
     "coco-lite2": ("coco", [View(LITE2, 260)], False),
+    "coco-lite0-windows": ("coco", [View(LITE0, 288, True, True)], False),
     "coco-lite0-128": ("coco", [View(LITE0, 128)], True),
 }
 # The first two are measured on every table, the others on the first.
