@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import yaml
 
+from rebll_avalanche.experiment.config import Config, flat
+
 # The sections of config.yaml that decide something; the others are a record of how the run was made.
 DECISIONS = ("benchmark", "model", "method", "training", "evaluation")
 # Two runs may differ in these and still be the same experiment.
@@ -88,7 +90,10 @@ class Run:
 
     @cached_property
     def _decided(self) -> dict[str, Any]:
-        decided = flat({name: self.config[name] for name in DECISIONS if name in self.config})
+        # What a run of an earlier version does not mention has its default.
+        defaults = Config().to_dict() | {"method": {}}
+        sections = {name: defaults[name] | self.config.get(name, {}) for name in DECISIONS}
+        decided = flat(sections)
         decided |= flat({"method": self._as_run.get("parameters", {})})
         # A run that went on to learn from other images is no longer comparable to one that did not.
         decided["benchmark.extensions"] = len(self.config.get("extensions", []))
@@ -170,21 +175,6 @@ def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
         except (FileNotFoundError, ValueError) as error:
             left_out.append(str(error))
     return runs, left_out
-
-
-def flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted keys, as on the command line.
-
-    >>> flat({"method": {"name": "rebll", "alpha": 1.2}, "seed": 0})
-    {'method.name': 'rebll', 'method.alpha': 1.2, 'seed': 0}
-    """
-    result: dict[str, Any] = {}
-    for key, value in nested.items():
-        if isinstance(value, dict):
-            result |= flat(value, f"{prefix}{key}.")
-        else:
-            result[prefix + key] = value
-    return result
 
 
 def _hidden(path: Path) -> bool:
