@@ -43,7 +43,7 @@ _CSC: Options = {
     "classification_weight": float,
     "entropy_weight": float,
     "entropy_classes": Literal["old", "seen"],
-    "reduction": Literal["mean", "class_sum"],
+    "entropy_reduction": Literal["class_sum", "mean"],
 }
 _KRT: Options = {"lambda_token": float, "labels_per_image": float}
 _L2P: Options = {"pull_weight": float, "grad_clip": float}

@@ -11,14 +11,14 @@ from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.options import check_choice
 
 
-def entropy_penalty(logits: Tensor, reduction: str = "mean") -> Tensor:
+def entropy_penalty(logits: Tensor, reduction: str = "class_sum") -> Tensor:
     r"""The negative entropy :math:`p_c \log p_c`, averaged over images.
 
     As in CSC, only the positive half of the binary entropy counts.
 
     Args:
         logits: ``[images, classes]``.
-        reduction: ``"mean"`` over classes, or ``"class_sum"``.
+        reduction: ``"class_sum"``, or ``"mean"`` over classes.
     """
     penalty = logits.sigmoid() * logsigmoid(logits)
     return penalty.mean() if reduction == "mean" else penalty.sum(dim=1).mean()
@@ -35,8 +35,8 @@ class CSCPlugin(AKDPlugin):
         classification_weight: ``w``, once there is a teacher.
         entropy_weight: ``beta``.
         entropy_classes: ``"old"`` as the paper says, or ``"seen"`` as its release does.
-        reduction: Of all three terms: ``"mean"`` over each term's classes, or ``"class_sum"``. A sum
-            beside means would let the entropy outgrow the distillation as classes arrive.
+        entropy_reduction: ``"class_sum"`` as printed, or ``"mean"`` over classes, as the other two terms
+            have it: beside these, a sum outgrows the distillation where there are many classes.
     """
 
     def __init__(
@@ -45,14 +45,16 @@ class CSCPlugin(AKDPlugin):
         classification_weight: float = 0.15,
         entropy_weight: float = 0.04,
         entropy_classes: str = "old",
-        reduction: str = "mean",
+        entropy_reduction: str = "class_sum",
     ) -> None:
-        super().__init__(alpha=0.0, lambda_akd=classification_weight, reduction=reduction)
+        super().__init__(alpha=0.0, lambda_akd=classification_weight)
         check_choice("entropy_classes", entropy_classes, ("old", "seen"))
+        check_choice("entropy_reduction", entropy_reduction, ("class_sum", "mean"))
         if entropy_weight < 0:
             raise ValueError(f"entropy_weight must not be negative, got {entropy_weight}")
         self.entropy_weight = entropy_weight
         self.entropy_classes = entropy_classes
+        self.entropy_reduction = entropy_reduction
 
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:
         """Add distillation and entropy."""
@@ -62,6 +64,6 @@ class CSCPlugin(AKDPlugin):
         logits = strategy.mb_output
         if self.entropy_classes == "old":
             logits = logits[:, : self._old_classes]
-        loss = entropy_penalty(logits.float(), self.reduction)
+        loss = entropy_penalty(logits.float(), self.entropy_reduction)
         self.terms.record("entropy", loss)
         strategy.loss += self.entropy_weight * loss

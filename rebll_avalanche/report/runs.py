@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import yaml
 
-from rebll_avalanche.experiment.config import Config, flat
-
 # The sections of config.yaml that decide something; the others are a record of how the run was made.
 DECISIONS = ("benchmark", "model", "method", "training", "evaluation")
 # Two runs may differ in these and still be the same experiment.
@@ -90,14 +88,15 @@ class Run:
 
     @cached_property
     def _decided(self) -> dict[str, Any]:
-        # What a run of an earlier version does not mention has its default.
-        defaults = Config().to_dict() | {"method": {}}
-        sections = {name: defaults[name] | self.config.get(name, {}) for name in DECISIONS}
-        decided = flat(sections)
+        decided = flat({name: self.config[name] for name in DECISIONS if name in self.config})
         decided |= flat({"method": self._as_run.get("parameters", {})})
         # A run that went on to learn from other images is no longer comparable to one that did not.
         decided["benchmark.extensions"] = len(self.config.get("extensions", []))
-        return {key: value for key, value in decided.items() if key not in IRRELEVANT}
+        return {
+            key: value
+            for key, value in decided.items()
+            if key not in IRRELEVANT and not (key.startswith("benchmark.") and _off(value))
+        }
 
     @property
     def last(self) -> Step:
@@ -175,6 +174,26 @@ def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
         except (FileNotFoundError, ValueError) as error:
             left_out.append(str(error))
     return runs, left_out
+
+
+def flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted keys, as on the command line.
+
+    >>> flat({"method": {"name": "rebll", "alpha": 1.2}, "seed": 0})
+    {'method.name': 'rebll', 'method.alpha': 1.2, 'seed': 0}
+    """
+    result: dict[str, Any] = {}
+    for key, value in nested.items():
+        if isinstance(value, dict):
+            result |= flat(value, f"{prefix}{key}.")
+        else:
+            result[prefix + key] = value
+    return result
+
+
+def _off(value: Any) -> bool:
+    """Whether a run did without something, which earlier versions may not have known at all."""
+    return value is None or value is False
 
 
 def _hidden(path: Path) -> bool:

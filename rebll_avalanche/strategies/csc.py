@@ -22,7 +22,7 @@ class CSC(FineTuning):
         classification_weight: See the plugin.
         entropy_weight: See the plugin.
         entropy_classes: See the plugin.
-        reduction: See the plugin.
+        entropy_reduction: See the plugin.
         plugins: Further plugins, called before this method's own.
         **options: As in :class:`FineTuning`.
     """
@@ -35,7 +35,7 @@ class CSC(FineTuning):
         classification_weight: float = 0.15,
         entropy_weight: float = 0.04,
         entropy_classes: str = "old",
-        reduction: str = "mean",
+        entropy_reduction: str = "class_sum",
         plugins: Sequence[SupervisedPlugin] | None = None,
         **options: Any,
     ) -> None:
@@ -43,7 +43,7 @@ class CSC(FineTuning):
             classification_weight=classification_weight,
             entropy_weight=entropy_weight,
             entropy_classes=entropy_classes,
-            reduction=reduction,
+            entropy_reduction=entropy_reduction,
         )
         replay = masked_replay(mem_size, replay_weight)
         super().__init__(plugins=[*(plugins or []), self.csc, *replay], **options)

@@ -92,7 +92,7 @@ def test_missing_data_are_said_once(capsys: pytest.CaptureFixture[str]) -> None:
         (["--methods", "rebll", "lfw"], "no method is called 'lfw'; there are lwf"),
         (["--jobs", "0"], "--jobs must be at least 1"),
         (
-            ["--methods", "csc", "--method.reduction", "mean"],
+            ["--methods", "lwf", "--method.reduction", "mean"],
             "--method.reduction would be a parameter of rebll, which is not in this table",
         ),
     ],

@@ -52,10 +52,10 @@ def slow_entropy(logits):
     return total / len(logits)
 
 
-@pytest.mark.parametrize("reduction", ["mean", "class_sum"])
+@pytest.mark.parametrize("entropy_reduction", ["class_sum", "mean"])
 @pytest.mark.parametrize("entropy_classes", ["old", "seen"])
 @pytest.mark.parametrize("head", ["gcn", "linear"])
-def test_loss_follows_the_formula(vector_benchmark, entropy_classes, head, reduction):
+def test_loss_follows_the_formula(vector_benchmark, entropy_classes, head, entropy_reduction):
     benchmark = vector_benchmark("B2-C1")
     torch.manual_seed(0)
     model = build_model("vector", in_features=6, head=head)
@@ -66,7 +66,7 @@ def test_loss_follows_the_formula(vector_benchmark, entropy_classes, head, reduc
         classification_weight=0.3,
         entropy_weight=0.1,
         entropy_classes=entropy_classes,
-        reduction=reduction,
+        entropy_reduction=entropy_reduction,
         train_mb_size=8,
         plugins=[recorder],
         evaluator=None,
@@ -76,14 +76,12 @@ def test_loss_follows_the_formula(vector_benchmark, entropy_classes, head, reduc
     assert {step[0] for step in recorder.steps} == {0, 1, 2}
     for t, loss, logits, targets, teacher in recorder.steps:
         lo, hi = benchmark.scenario.ranges[t]
-        # The loops below average errors over classes and sum the entropy over them.
-        sums = reduction == "class_sum"
-        expected = slow_bce(logits[:, lo:hi], targets[:, lo:hi]) * (hi - lo if sums else 1)
+        expected = slow_bce(logits[:, lo:hi], targets[:, lo:hi])
         if t:
-            distilled = slow_bce(logits[:, :lo], teacher.sigmoid()) * (lo if sums else 1)
+            expected = 0.3 * expected + 0.7 * slow_bce(logits[:, :lo], teacher.sigmoid())
             width = lo if entropy_classes == "old" else hi
-            entropy = slow_entropy(logits[:, :width]) / (1 if sums else width)
-            expected = 0.3 * expected + 0.7 * distilled + 0.1 * entropy
+            entropy = slow_entropy(logits[:, :width])
+            expected += 0.1 * entropy / (width if entropy_reduction == "mean" else 1)
         assert loss == pytest.approx(expected, rel=1e-4)
     assert set(strategy.csc.terms.last) == {"cls", "akd", "entropy"}
 
@@ -97,5 +95,7 @@ def test_entropy_penalty_is_smallest_where_p_is_one_over_e():
 def test_values_out_of_range_are_refused():
     with pytest.raises(ValueError, match="entropy_classes must be one of old, seen"):
         CSCPlugin(entropy_classes="new")
+    with pytest.raises(ValueError, match="entropy_reduction must be one of class_sum, mean"):
+        CSCPlugin(entropy_reduction="sum")
     with pytest.raises(ValueError, match="entropy_weight must not be negative, got -1"):
         CSCPlugin(entropy_weight=-1)
