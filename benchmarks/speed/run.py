@@ -43,6 +43,8 @@ def main() -> None:
         "peak": peak.rows,
         "scores": scores.rows,
     }
+    if unknown := [name for name in sys.argv[1:] if name not in parts]:
+        sys.exit(f"no part is called {unknown[0]!r}; there are {', '.join(parts)}")
     torch.set_num_threads(1)
     # As in every run of `rebll`. Otherwise a contestant's time is mostly that of fetching pages, and more
     # a matter of when the other one freed them than of its own work.
