@@ -117,18 +117,22 @@ def seen_columns(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def knows_unknown(criterion: Any, num_classes: int = 2) -> bool:
-    """Whether a criterion ignores NaN labels, found out by asking it on its own device."""
+    """Whether a criterion and its gradient ignore NaN labels, found out by asking it on its own device."""
     is_module = isinstance(criterion, nn.Module)
     tensors = [*criterion.parameters(), *criterion.buffers()] if is_module else []
     device = tensors[0].device if tensors else torch.device("cpu")
     targets = torch.full((2, num_classes), UNKNOWN, device=device)
     targets[:, 0] = torch.tensor([1.0, 0.0])
+    logits = torch.zeros(2, num_classes, device=device, requires_grad=True)
     try:
-        with torch.no_grad():
-            value = criterion(torch.zeros(2, num_classes, device=device), targets)
+        with torch.enable_grad():
+            found = [torch.as_tensor(criterion(logits, targets))]
+            if found[0].requires_grad:
+                # A mean over what is not NaN is finite, and its gradient is not.
+                found += torch.autograd.grad(found[0].sum(), [logits])
     except Exception:
         return False
-    return bool(torch.isfinite(torch.as_tensor(value)).all())
+    return all(bool(torch.isfinite(tensor).all()) for tensor in found)
 
 
 def check_criterion(criterion: Any, dataset: Any) -> None:

@@ -40,8 +40,8 @@ class Memory:
     """
 
     def __init__(self, mem_size: int, policy: str | SamplingPolicy = "reservoir") -> None:
-        if mem_size < 0:
-            raise ValueError(f"mem_size must not be negative, got {mem_size}")
+        if not isinstance(mem_size, int) or mem_size < 0:
+            raise ValueError(f"mem_size is a number of images, got {mem_size}")
         self.mem_size = mem_size
         self.policy = build_policy(policy)
         self.experience = torch.empty(0, dtype=torch.long)
@@ -79,6 +79,9 @@ class Memory:
     def update(self, experience: Any, learner: Any = None) -> Tensor:
         """Let the policy choose among what is kept and the images of ``experience``.
 
+        An image that is in memory already, because its experience is trained again, does not come a
+        second time. The policy sees labels as they are in memory, those that a model filled included.
+
         Args:
             experience: Whose images arrive.
             learner: The strategy that has just learned it, for policies that ask for features.
@@ -87,15 +90,19 @@ class Memory:
             For each image now in memory, its row among those that were there and those that came.
         """
         self._remember(experience)
-        arriving = label_matrix(experience.dataset)
+        number = int(experience.current_experience)
+        everything = label_matrix(experience.dataset)
+        here = torch.zeros(len(everything), dtype=torch.bool)
+        here[self.index[self.experience == number]] = True
+        index = (~here).nonzero().flatten()
+        arriving = everything[index]
         if len(self) == 0:
             self.labels = self.labels.new_empty(0, arriving.shape[1])
             self.provenance = self.provenance.new_empty(0, arriving.shape[1])
-        chosen = chosen_rows(self.policy, self.labels, arriving, self.mem_size, learner)
-        number = torch.full((len(arriving),), int(experience.current_experience))
+        chosen = chosen_rows(self.policy, self.labels, arriving, self.mem_size, learner, index)
         given = annotated(arriving).to(torch.uint8) * int(Provenance.GROUND_TRUTH)
-        self.experience = torch.cat([self.experience, number])[chosen]
-        self.index = torch.cat([self.index, torch.arange(len(arriving))])[chosen]
+        self.experience = torch.cat([self.experience, torch.full_like(index, number)])[chosen]
+        self.index = torch.cat([self.index, index])[chosen]
         self.labels = torch.cat([self.labels, arriving])[chosen]
         self.provenance = torch.cat([self.provenance, given])[chosen]
         self._keep_decoded()  # before those that have no image left are forgotten

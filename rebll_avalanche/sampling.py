@@ -220,7 +220,14 @@ def build_policy(policy: str | SamplingPolicy) -> SamplingPolicy:
     return built
 
 
-def chosen_rows(policy: Any, kept: Tensor, arriving: Tensor, capacity: int, seen: Any) -> Tensor:
+def chosen_rows(
+    policy: Any,
+    kept: Tensor,
+    arriving: Tensor,
+    capacity: int,
+    seen: Any,
+    index: Tensor | slice = slice(None),
+) -> Tensor:
     """Ask a policy which images to keep, with the features of arriving ones if it wants them.
 
     Args:
@@ -229,9 +236,10 @@ def chosen_rows(policy: Any, kept: Tensor, arriving: Tensor, capacity: int, seen
         arriving: Labels of the experience's images.
         capacity: How many may stay.
         seen: A strategy that has just learned the experience.
+        index: Which of the experience's images arrive, if not all.
     """
     select = policy.select
     if getattr(policy, "wants_features", False):
-        select = partial(select, features=described(seen))
+        select = partial(select, features=described(seen)[index])
     rows: Tensor = select(kept, arriving, capacity)
     return rows

@@ -117,7 +117,7 @@ def class_range(experience: Any) -> tuple[int, int]:
         experience: Any experience with Avalanche's class-timeline attributes.
 
     Raises:
-        ValueError: When the experience has none.
+        ValueError: When the experience has none, or classes are not numbered in the order they come.
     """
     previous = getattr(experience, "previous_classes", None)
     seen = getattr(experience, "classes_seen_so_far", None)
@@ -126,6 +126,12 @@ def class_range(experience: Any) -> tuple[int, int]:
             f"{type(experience).__name__} does not say which classes it brings; "
             "build streams with multilabel_benchmark(...)"
         )
+    for classes in (previous, seen):
+        if set(classes) != set(range(len(classes))):
+            raise ValueError(
+                f"classes must be numbered in the order they come, from 0 on, but an experience has seen "
+                f"{sorted(classes)}; multilabel_benchmark(...) numbers them so"
+            )
     return len(previous), len(seen)
 
 

@@ -97,6 +97,15 @@ def test_criteria_are_asked_whether_they_know_unknown_labels():
     assert not knows_unknown(nn.CrossEntropyLoss())
 
 
+def test_a_finite_loss_with_a_gradient_that_is_not_is_refused():
+    def nan_mean(logits, targets):
+        each = nn.functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+        return each.nanmean()
+
+    assert torch.isfinite(nan_mean(torch.zeros(1, 2), torch.tensor([[1.0, NAN]])))
+    assert not knows_unknown(nan_mean)
+
+
 def test_check_criterion_says_which_to_use():
     partial, complete = Data(torch.tensor([[1.0, NAN]])), Data(torch.tensor([[1.0, 0.0]]))
     with pytest.raises(ValueError, match=r"BCEWithLogitsLoss.*PartialLabelBCE"):

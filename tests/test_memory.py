@@ -221,3 +221,21 @@ def test_state_survives_a_restart():
 def test_negative_size():
     with pytest.raises(ValueError, match="-3"):
         Memory(-3)
+
+
+@pytest.mark.parametrize("policy", ["reservoir", "prs", "ocdm"])
+def test_an_experience_that_is_trained_again_brings_no_image_twice(policy):
+    first, second = stream([2, 2])
+    memory = Memory(15, policy)
+    for experience in (first, first, second, second):
+        memory.update(experience)
+        kept = list(zip(memory.experience.tolist(), memory.index.tolist(), strict=True))
+        assert len(kept) == len(set(kept)) == min(15, 10 * (experience.current_experience + 1))
+        images = memory.images(torch.arange(len(memory)), augment=False).flatten()
+        assert images.tolist() == [1000.0 * number + index for number, index in kept]
+
+
+@pytest.mark.parametrize("size", [-1, 2.5])
+def test_a_size_that_is_no_number_of_images_is_refused(size):
+    with pytest.raises(ValueError, match=f"number of images, got {size}"):
+        Memory(size)

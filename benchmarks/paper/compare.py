@@ -41,6 +41,11 @@ Found = Mapping[Experiment, Measured]
 
 def find(found: Found, row: Row) -> list[Measured]:
     """What was measured of a row, one for each network."""
+    if row["method"] == "joint":
+        same = {
+            e.network: e for e in found if (e.benchmark, e.method) == (row["benchmark"], "joint")
+        }
+        return [joint for e in same.values() if (joint := ceiling(found, e))]
     wanted = (row["benchmark"], row["scenario"], row["method"], "")
     return [
         line

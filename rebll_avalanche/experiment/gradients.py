@@ -22,7 +22,8 @@ class GradientPlugin(SupervisedPlugin):
 
     Avalanche updates the weights after every batch; here a batch in between leaves no gradient
     behind, so that its update does nothing. A group that the epoch cuts short is averaged as it is.
-    Belongs behind all plugins that change the loss or the gradients.
+    Belongs behind all plugins that change the loss or the gradients; those that look at gradients right
+    before the update, to clip them, find averaged and unscaled ones.
 
     Args:
         accumulate: Steps whose gradients are averaged before the weights change.
@@ -37,6 +38,7 @@ class GradientPlugin(SupervisedPlugin):
         self._held: dict[int, Tensor] = {}
         self._steps = self._images = 0
         self._loss = torch.zeros(())
+        self._waiting = False
 
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:
         """Scale the loss for the backward pass alone."""
@@ -44,19 +46,23 @@ class GradientPlugin(SupervisedPlugin):
         strategy.loss = self.scaler.scale(strategy.loss)
 
     def after_backward(self, strategy: Any, **kwargs: Any) -> None:
-        """Give the loss back as it was, for whoever logs it."""
-        strategy.loss = self._loss
-
-    def before_update(self, strategy: Any, **kwargs: Any) -> None:
         """Hold gradients back, or let the average of a whole group through."""
+        strategy.loss = self._loss  # as it was, for whoever logs it
+        self._waiting = False
         parameters = [p for group in strategy.optimizer.param_groups for p in group["params"]]
         if self.accumulate > 1:
             self._add(parameters, len(strategy.mb_x))
             last = strategy.clock.train_epoch_iterations + 1 == len(strategy.dataloader)
-            if self._steps < self.accumulate and not last:
+            self._waiting = self._steps < self.accumulate and not last
+            if self._waiting:
                 return
             self._release(parameters)
         if self.scaler.is_enabled():
+            self.scaler.unscale_(strategy.optimizer)
+
+    def before_update(self, strategy: Any, **kwargs: Any) -> None:
+        """Let the scaler make the step, if there is one."""
+        if self.scaler.is_enabled() and not self._waiting:
             # The scaler steps, or refuses to when a gradient overflowed; Avalanche's own step comes
             # next and must find nothing to do.
             self.scaler.step(strategy.optimizer)

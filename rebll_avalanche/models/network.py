@@ -69,10 +69,13 @@ class MultiLabelModel(DynamicModule):
         """Whether inputs are vectors of whole pictures and, beside them, of their windows."""
         return self._windows and x.ndim == 3
 
+    def whole(self, x: Tensor) -> Tensor:
+        """Inputs without windows."""
+        return x[:, 0] if self.has_windows(x) else x
+
     def features(self, x: Tensor) -> Tensor:
         """The feature map before pooling; of vectors with windows, the whole picture's vector."""
-        if self.has_windows(x):
-            x = x[:, 0]
+        x = self.whole(x)
         if self.input_mean is not None:
             x = (x - self.input_mean) / self.input_std
         features: Tensor = self.backbone(x)

@@ -8,7 +8,7 @@ from torch.nn.functional import mse_loss
 
 from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.plugins.akd import AKDPlugin
-from rebll_avalanche.plugins.options import check_choice
+from rebll_avalanche.plugins.options import check_choice, check_not_negative
 from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 
 
@@ -46,7 +46,7 @@ class LabelGraphPlugin(TaughtPlugin):
     def before_training(self, strategy: Any, **kwargs: Any) -> None:
         """Agree on one teacher with the other plugins."""
         label_graph_head(strategy.model)
-        self.teacher = share_teacher(strategy)
+        self.teacher = share_teacher(strategy, self.teacher)
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Call the teacher."""
@@ -82,8 +82,7 @@ class AGCNPlugin(AKDPlugin):
         soft_labels: str = "softmax",
     ) -> None:
         super().__init__(alpha=0.0, lambda_akd=classification_weight)
-        if relationship_weight < 0:
-            raise ValueError(f"relationship_weight must not be negative, got {relationship_weight}")
+        check_not_negative(relationship_weight=relationship_weight)
         self.relationship_weight = relationship_weight
         self.graph = LabelGraphPlugin(soft_labels=soft_labels)
         self.graph.teacher = self.teacher

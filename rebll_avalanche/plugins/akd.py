@@ -15,7 +15,12 @@ from rebll_avalanche.plugins.criterion import (
     plain_criterion,
     restore_criterion,
 )
-from rebll_avalanche.plugins.options import EXPONENTS, check_choice, decay_exponent
+from rebll_avalanche.plugins.options import (
+    EXPONENTS,
+    check_choice,
+    check_not_negative,
+    decay_exponent,
+)
 from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.scenario import class_range
@@ -53,8 +58,7 @@ class AKDPlugin(TaughtPlugin):
         detach_weight: bool = False,
     ) -> None:
         super().__init__()
-        if alpha < 0:
-            raise ValueError(f"alpha must not be negative, got {alpha}")
+        check_not_negative(alpha=alpha)
         if not 0 <= lambda_akd <= 1:
             raise ValueError(f"lambda_akd must lie between 0 and 1, got {lambda_akd}")
         check_choice("exponent", exponent, EXPONENTS)
@@ -78,7 +82,7 @@ class AKDPlugin(TaughtPlugin):
     def before_training(self, strategy: Any, **kwargs: Any) -> None:
         """Agree on one teacher with the other plugins."""
         check_steerable(strategy, self)
-        self.teacher = share_teacher(strategy)
+        self.teacher = share_teacher(strategy, self.teacher)
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Set the exponent for the classes seen now and install L_cls as the base term."""

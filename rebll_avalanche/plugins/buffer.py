@@ -46,7 +46,7 @@ class SharedBudgetPlugin(SupervisedPlugin):
     the stream; here that number becomes the budget divided by the stream's length.
 
     Args:
-        mem_size: Number of images in all experiences together.
+        mem_size: Number of images in all experiences together: at least one of each.
     """
 
     def __init__(self, mem_size: int) -> None:
@@ -55,7 +55,13 @@ class SharedBudgetPlugin(SupervisedPlugin):
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Tell the other plugins of this strategy."""
-        share = max(1, self.mem_size // len(strategy.experience.origin_stream))
+        experiences = len(strategy.experience.origin_stream)
+        share = self.mem_size // experiences
+        if not share:
+            raise ValueError(
+                f"mem_size={self.mem_size} is less than one image for each of {experiences} experiences, "
+                "which this method needs; give it a larger memory"
+            )
         for plugin in strategy.plugins:
             if hasattr(plugin, "patterns_per_experience"):
                 plugin.patterns_per_experience = share

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from rebll_avalanche.calibration import ScoreCalibration
-from rebll_avalanche.labels import annotated, label_matrix
+from rebll_avalanche.labels import annotated, grown, label_matrix
 from rebll_avalanche.models.windows import seen_twice
 from rebll_avalanche.plugins.options import check_choice
 from rebll_avalanche.ridge import LinearScores, RidgeSolver
@@ -93,6 +93,11 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
                 "use head='linear', 'expanded' or 'random'"
             )
         self._lo, self._hi = class_range(strategy.experience)
+        if len(self.class_counts) > self._lo:
+            raise ValueError(
+                f"experience {strategy.experience.current_experience} has been learned, and its images would "
+                "be counted twice; go on with the next experience"
+            )
         if self.sums is None:
             self.sums = RidgeSums(head.in_features)
         self._added = RidgeSums(head.in_features, self._hi)
@@ -104,8 +109,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         self._sample: list[tuple[Tensor, ...]] = []
         self._images = len(strategy.experience.dataset)
         labels = label_matrix(strategy.experience.dataset)[:, : self._hi].nan_to_num(0.0)
-        grown = torch.cat([self.class_counts, torch.zeros(self._hi - self._lo)])
-        self._counts = grown + labels.double().sum(0)
+        self._counts = grown(self.class_counts, self._hi) + labels.double().sum(0)
 
     @torch.no_grad()
     def observe(self, model: Any, images: Tensor, targets: Tensor) -> Tensor:

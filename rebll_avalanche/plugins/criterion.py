@@ -39,13 +39,29 @@ class InstalledCriterion(nn.Module):
 
 
 def install_criterion(strategy: Any, loss: BaseLoss) -> None:
-    """Put ``loss`` in the place of the base term; calling it again replaces the former ``loss``."""
+    """Put ``loss``, a plugin's method, in the place of the base term until it is restored.
+
+    Raises:
+        ValueError: When another plugin has already replaced the base term.
+    """
+    installed = strategy._criterion
+    if isinstance(installed, InstalledCriterion):
+        first, second = _owner(installed.loss), _owner(loss)
+        if first is not second:
+            raise ValueError(
+                f"{type(first).__name__} and {type(second).__name__} both replace the loss of this "
+                "strategy, so one of them would be ignored; use one of the two"
+            )
     strategy._criterion = InstalledCriterion(strategy, plain_criterion(strategy), loss)
 
 
 def restore_criterion(strategy: Any) -> None:
     """Give the strategy its own criterion back."""
     strategy._criterion = plain_criterion(strategy)
+
+
+def _owner(loss: BaseLoss) -> Any:
+    return getattr(loss, "__self__", loss)
 
 
 def plain_criterion(strategy: Any) -> Any:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from rebll_avalanche.plugins.akd import AKDPlugin
-from rebll_avalanche.plugins.options import check_choice
+from rebll_avalanche.plugins.options import check_choice, check_not_negative
 
 
 def entropy_penalty(logits: Tensor, reduction: str = "class_sum") -> Tensor:
@@ -50,8 +50,7 @@ class CSCPlugin(AKDPlugin):
         super().__init__(alpha=0.0, lambda_akd=classification_weight)
         check_choice("entropy_classes", entropy_classes, ("old", "seen"))
         check_choice("entropy_reduction", entropy_reduction, ("class_sum", "mean"))
-        if entropy_weight < 0:
-            raise ValueError(f"entropy_weight must not be negative, got {entropy_weight}")
+        check_not_negative(entropy_weight=entropy_weight)
         self.entropy_weight = entropy_weight
         self.entropy_classes = entropy_classes
         self.entropy_reduction = entropy_reduction

@@ -12,7 +12,8 @@ from rebll_avalanche.labels import UNKNOWN, annotated, check_criterion, seen_col
 from rebll_avalanche.losses import bce_loss
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.plugins.criterion import plain_criterion
-from rebll_avalanche.plugins.teacher import forward_frozen
+from rebll_avalanche.plugins.options import check_not_negative
+from rebll_avalanche.plugins.teacher import forward_frozen, whole_pictures
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.sampling import SamplingPolicy
 
@@ -58,8 +59,7 @@ class DERPlusPlusPlugin(SupervisedPlugin):
         policy: str | SamplingPolicy = "reservoir",
     ) -> None:
         super().__init__()
-        if alpha < 0 or beta < 0:
-            raise ValueError(f"alpha and beta must not be negative, got {alpha} and {beta}")
+        check_not_negative(alpha=alpha, beta=beta)
         if batch_size_mem < 1:
             raise ValueError(f"batch_size_mem must be at least 1, got {batch_size_mem}")
         self.batch_size_mem = batch_size_mem
@@ -105,6 +105,7 @@ class DERPlusPlusPlugin(SupervisedPlugin):
         for part in (~stayed).nonzero().flatten().split(strategy.eval_mb_size):
             if len(part):
                 images = self.memory.images(part, augment=False).to(strategy.device)
+                images = whole_pictures(strategy.model, images)
                 captured = forward_frozen(strategy.model, images).float().cpu()
                 logits[part, : captured.shape[1]] = captured
         strategy.model.train(was_training)

@@ -19,6 +19,7 @@ from rebll_avalanche.plugins.criterion import (
     plain_criterion,
     restore_criterion,
 )
+from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.tap import OutputTap
 from rebll_avalanche.plugins.teacher import Teacher, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
@@ -94,8 +95,11 @@ class KRTPlugin(SupervisedPlugin):
         policy: str | SamplingPolicy = "reservoir",
     ) -> None:
         super().__init__()
-        if lambda_token < 0:
-            raise ValueError(f"lambda_token must not be negative, got {lambda_token}")
+        check_not_negative(lambda_token=lambda_token, exponent=exponent)
+        if not 0 <= margin < 1:
+            raise ValueError(f"margin is a probability below 1, got {margin}")
+        if batch_size_mem < 1:
+            raise ValueError(f"batch_size_mem must be at least 1, got {batch_size_mem}")
         if labels_per_image <= 0:
             raise ValueError(f"labels_per_image must be positive, got {labels_per_image}")
         self.lambda_token = lambda_token
@@ -115,7 +119,7 @@ class KRTPlugin(SupervisedPlugin):
         """Check the network and agree on one teacher with the other plugins."""
         check_steerable(strategy, self)
         _attention_head(strategy.model)
-        self.teacher = share_teacher(strategy)
+        self.teacher = share_teacher(strategy, self.teacher)
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Call the teacher, set the threshold for its pseudo-labels, install the asymmetric loss."""
@@ -155,7 +159,9 @@ class KRTPlugin(SupervisedPlugin):
         embeddings, self._embeddings = self._embeddings, None
         if self.teacher.model is None or not self._lo or embeddings is None:
             return
-        self._add_old_terms(strategy, strategy.mb_x, strategy.mb_y, strategy.mb_output, embeddings)
+        moved = self._add_pseudo_labels(
+            strategy, strategy.mb_x, strategy.mb_y, strategy.mb_output, embeddings
+        )
         if len(self.memory):
             images, targets = self.memory.draw(self.batch_size_mem)
             images, targets = images.to(strategy.device), targets.to(strategy.device)
@@ -163,11 +169,16 @@ class KRTPlugin(SupervisedPlugin):
             loss = self._asl(logits, targets[:, : self._hi]).sum()
             self.terms.record("replay", loss)
             strategy.loss += loss
-            self._add_old_terms(strategy, images, targets, logits, embeddings)
+            of_memory = self._add_pseudo_labels(strategy, images, targets, logits, embeddings)
+            moved = torch.cat([moved, of_memory])
+        self.terms.record("token", moved.mean())
+        weight = self.lambda_token * math.sqrt(self._hi / (self._hi - self._lo))
+        strategy.loss += weight * moved.mean()
 
-    def _add_old_terms(
+    def _add_pseudo_labels(
         self, strategy: Any, images: Tensor, targets: Tensor, logits: Tensor, embeddings: Tensor
-    ) -> None:
+    ) -> Tensor:
+        """Learn the old columns, and say how far the embeddings of each image have moved."""
         with torch.no_grad():
             teacher_logits, teacher_embeddings = _forward(self.teacher.model, images)
         old = slice(0, self._lo)
@@ -176,10 +187,8 @@ class KRTPlugin(SupervisedPlugin):
         pseudo = self._asl(logits[:, old], torch.where(unknown, pseudo, torch.nan)).sum()
         self.terms.record("pseudo", pseudo)
         kept = embeddings[:, : teacher_embeddings.shape[1]].flatten(1).float()
-        moved = (1 - cosine_similarity(kept, teacher_embeddings.flatten(1).float())).mean()
-        self.terms.record("token", moved)
-        weight = self.lambda_token * math.sqrt(self._hi / (self._hi - self._lo))
-        strategy.loss += pseudo + weight * moved
+        strategy.loss += pseudo
+        return 1 - cosine_similarity(kept, teacher_embeddings.flatten(1).float())
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Remember images, and copy the model: it teaches the next experience."""

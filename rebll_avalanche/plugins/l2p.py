@@ -11,6 +11,7 @@ from torch import Tensor
 from rebll_avalanche.labels import check_criterion
 from rebll_avalanche.models.prompts import PromptedViT, PromptPool
 from rebll_avalanche.plugins.criterion import plain_criterion
+from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.tap import OutputTap
 from rebll_avalanche.plugins.terms import LossTerms
 
@@ -43,10 +44,7 @@ class L2PPlugin(SupervisedPlugin):
 
     def __init__(self, *, pull_weight: float = 0.5, grad_clip: float = 1.0) -> None:
         super().__init__()
-        if pull_weight < 0 or grad_clip < 0:
-            raise ValueError(
-                f"pull_weight and grad_clip must not be negative, got {pull_weight} and {grad_clip}"
-            )
+        check_not_negative(pull_weight=pull_weight, grad_clip=grad_clip)
         self.pull_weight = pull_weight
         self.grad_clip = grad_clip
         self.terms = LossTerms()

@@ -84,7 +84,7 @@ class SigmoidLwFPlugin(SupervisedPlugin):
 
     def before_training(self, strategy: Any, **kwargs: Any) -> None:
         """Agree on one teacher with the other plugins."""
-        self.distillation.teacher = share_teacher(strategy)
+        self.distillation.teacher = share_teacher(strategy, self.teacher)
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Make sure that the labels can be learned, and call the teacher."""

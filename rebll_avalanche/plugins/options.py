@@ -18,6 +18,13 @@ def decay_exponent(kind: str, factor: float, seen_classes: int) -> float:
     return adaptive_exponent(factor, seen_classes)
 
 
+def check_not_negative(**values: float) -> None:
+    """Refuse negative numbers, and what is no number."""
+    for name, value in values.items():
+        if not value >= 0:
+            raise ValueError(f"{name} must not be negative, got {value}")
+
+
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """Refuse a value that is not among the choices."""
     if value not in choices:

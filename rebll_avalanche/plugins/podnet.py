@@ -13,6 +13,7 @@ from torch.nn.functional import cosine_similarity, normalize
 from rebll_avalanche.labels import check_criterion
 from rebll_avalanche.models.stages import FeatureTap, tapped
 from rebll_avalanche.plugins.criterion import plain_criterion
+from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.scenario import class_range
@@ -65,10 +66,7 @@ class PODPlugin(TaughtPlugin):
 
     def __init__(self, *, spatial_weight: float = 3.0, flat_weight: float = 1.0) -> None:
         super().__init__()
-        if spatial_weight < 0 or flat_weight < 0:
-            raise ValueError(
-                f"weights must not be negative, got {spatial_weight} and {flat_weight}"
-            )
+        check_not_negative(spatial_weight=spatial_weight, flat_weight=flat_weight)
         self.spatial_weight = spatial_weight
         self.flat_weight = flat_weight
         self.terms = LossTerms()
@@ -82,7 +80,7 @@ class PODPlugin(TaughtPlugin):
                 f"{type(strategy.model).__name__} has no 'backbone' to take feature maps from; "
                 "make it with build_model(...), or wrap yours in MultiLabelModel(backbone, head)"
             )
-        self.teacher = share_teacher(strategy)
+        self.teacher = share_teacher(strategy, self.teacher)
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Weigh the distillation by how much there is to keep."""

@@ -14,7 +14,12 @@ from rebll_avalanche.labels import check_criterion, label_matrix
 from rebll_avalanche.losses import bce_loss, er_loss, probability
 from rebll_avalanche.memory import Memory, Provenance
 from rebll_avalanche.plugins.criterion import check_steerable, plain_criterion
-from rebll_avalanche.plugins.options import EXPONENTS, check_choice, decay_exponent
+from rebll_avalanche.plugins.options import (
+    EXPONENTS,
+    check_choice,
+    check_not_negative,
+    decay_exponent,
+)
 from rebll_avalanche.plugins.relabel_rules import RULES, StreamShares, labels_from
 from rebll_avalanche.plugins.teacher import Teacher, forward_frozen, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
@@ -72,11 +77,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         super().__init__()
         if batch_size_mem < 1:
             raise ValueError(f"batch_size_mem must be at least 1, got {batch_size_mem}")
-        if min(beta, lambda_er, lambda_new) < 0:
-            raise ValueError(
-                "beta, lambda_er and lambda_new must not be negative, "
-                f"got {beta}, {lambda_er} and {lambda_new}"
-            )
+        check_not_negative(alpha=alpha, beta=beta, lambda_er=lambda_er, lambda_new=lambda_new)
         if not 0 <= relabel_threshold <= 1:
             raise ValueError(f"relabel_threshold is a probability, got {relabel_threshold}")
         check_choice("exponent", exponent, EXPONENTS)
@@ -105,7 +106,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
     def before_training(self, strategy: Any, **kwargs: Any) -> None:
         """Agree on one teacher with the other plugins; warn if memory is replayed twice."""
         check_steerable(strategy, self)
-        self.teacher = share_teacher(strategy)
+        self.teacher = share_teacher(strategy, self.teacher)
         if any(isinstance(plugin, ReplayPlugin) for plugin in strategy.plugins):
             warnings.warn(
                 "this strategy replays through Avalanche's ReplayPlugin and through "

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 class Teacher:
     """The model as it was at the end of the previous experience, in evaluation mode.
 
-    Plugins of one strategy share one teacher (:func:`share_teacher`). The copy is taken when an
-    experience ends, because at the next one Avalanche has grown the head before any plugin is asked;
-    it takes office when the next experience begins, so that whoever still needs the older model at
-    the end of an experience finds it, in whatever order the plugins run.
+    Plugins of one strategy that want the same kind of teacher share one (:func:`share_teacher`). The
+    copy is taken when an experience ends, because at the next one Avalanche has grown the head before
+    any plugin is asked; it takes office when the next experience begins, so that whoever still needs the
+    older model at the end of an experience finds it, in whatever order the plugins run.
 
     Attributes:
         calibrated: Whether its probabilities are what they say, and not shrunk by the loss it learned by.
@@ -48,11 +48,11 @@ class Teacher:
         self._batch = self._logits = None
 
     def logits(self, batch: Tensor) -> Tensor:
-        """The teacher's logits for a batch of images, computed once per batch."""
+        """The teacher's logits for a batch of images, whole as the student sees them, computed once."""
         if self.model is None:
             raise ValueError("there is no teacher before the first experience has ended")
         if self._batch is not batch or self._logits is None:
-            self._logits = forward_frozen(self.model, batch)
+            self._logits = forward_frozen(self.model, whole_pictures(self.model, batch))
             self._batch = batch
             self.forward_passes += 1
         return self._logits
@@ -94,13 +94,16 @@ class TaughtPlugin(SupervisedPlugin):
         self.teacher.load_state_dict(state["teacher"])
 
 
-def share_teacher(strategy: Any) -> Teacher:
-    """The teacher of the first plugin that has one: all plugins of a strategy agree on it."""
-    for plugin in strategy.plugins:
-        teacher = getattr(plugin, "teacher", None)
-        if isinstance(teacher, Teacher):
-            return teacher
-    raise ValueError("no plugin of this strategy has a teacher")
+def share_teacher(strategy: Any, own: Teacher) -> Teacher:
+    """The teacher of the first plugin that has one of the same kind: these plugins agree on it."""
+    teachers = (getattr(plugin, "teacher", None) for plugin in strategy.plugins)
+    return next((teacher for teacher in teachers if type(teacher) is type(own)), own)
+
+
+def whole_pictures(model: nn.Module, batch: Tensor) -> Tensor:
+    """A batch without the windows that a model in evaluation mode would look at, and one that learns not."""
+    whole = getattr(model, "whole", None)
+    return batch if whole is None else whole(batch)
 
 
 def forward_frozen(model: nn.Module, batch: Tensor) -> Tensor:

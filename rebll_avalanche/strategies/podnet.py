@@ -14,8 +14,8 @@ from rebll_avalanche.strategies.baselines import FineTuning
 class PODNet(FineTuning):
     """Pooled-output distillation and replay: see :class:`~rebll_avalanche.plugins.PODPlugin`.
 
-    Memory is Avalanche's experience-balanced one, as in ER; PODNet herds, which needs one class per
-    image. Replayed images are part of the batch and are distilled like the others.
+    Memory is Avalanche's experience-balanced one, as in ER, where the original herds. Replayed images are
+    part of the batch and are distilled like the others.
 
     Args:
         mem_size: Number of images kept; 0 leaves the distillation alone.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,6 +111,33 @@ def test_an_overflow_skips_the_step_and_halves_the_scale() -> None:
     fresh = GradientPlugin(scaled=True)
     fresh.load_state_dict(plugin.state_dict())
     assert fresh.scaler.get_scale() == start / 2
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_whoever_clips_finds_averaged_and_unscaled_gradients(accumulate: int) -> None:
+    from rebll_avalanche.experiment.gradients import GradientPlugin
+
+    weight = torch.nn.Parameter(torch.zeros(1))
+    strategy: Any = SimpleNamespace(
+        optimizer=torch.optim.SGD([weight], lr=1.0),
+        mb_x=torch.zeros(3),
+        clock=SimpleNamespace(train_epoch_iterations=0),
+        dataloader=range(2),
+    )
+    plugin = GradientPlugin(accumulate=accumulate, scaled=True)
+    found = []
+    for factor in (2.0, 6.0):
+        strategy.optimizer.zero_grad()
+        strategy.loss = (weight * factor).sum()
+        plugin.before_backward(strategy)
+        strategy.loss.backward()
+        plugin.after_backward(strategy)
+        found.append(None if weight.grad is None else weight.grad.item())
+        plugin.before_update(strategy)
+        strategy.optimizer.step()
+        strategy.clock.train_epoch_iterations += 1
+    assert found == ([2.0, 6.0] if accumulate == 1 else [None, 4.0])
+    assert weight.item() == -8.0 if accumulate == 1 else -4.0
 
 
 def small_images(settings: Settings, **training: Any) -> Config:

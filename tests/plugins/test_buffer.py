@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from avalanche.training.plugins import ReplayPlugin
@@ -76,3 +78,9 @@ def test_experiences_share_one_budget(vector_benchmark):
         strategy.train(experience)
     agem = next(p for p in strategy.plugins if hasattr(p, "patterns_per_experience"))
     assert [len(buffer) for buffer in agem.buffers] == [3, 3, 3]
+
+
+def test_a_budget_that_leaves_an_experience_without_images_is_refused(vector_benchmark):
+    strategy = SimpleNamespace(experience=vector_benchmark("B2-C1").train_stream[0], plugins=[])
+    with pytest.raises(ValueError, match=r"mem_size=2 .* 3 experiences"):
+        SharedBudgetPlugin(2).before_training_exp(strategy)

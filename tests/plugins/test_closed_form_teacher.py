@@ -5,9 +5,15 @@ import copy
 import pytest
 import torch
 from avalanche.training.plugins import SupervisedPlugin
+from torch import nn
 
 from rebll_avalanche.benchmarks import multilabel_benchmark
 from rebll_avalanche.models import build_model
+from rebll_avalanche.models.heads import GrowingLinear
+from rebll_avalanche.models.network import MultiLabelModel
+from rebll_avalanche.plugins.closed_form_teacher import ClosedFormTeacher
+from rebll_avalanche.plugins.podnet import PODPlugin
+from rebll_avalanche.plugins.teacher import Teacher
 from rebll_avalanche.strategies import RebLL
 from rebll_avalanche.strategies.closed_form import ClosedForm
 
@@ -34,9 +40,8 @@ def pupil(**options):
         optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
         train_mb_size=8,
         mem_size=6,
-        teacher="closed_form",
         evaluator=None,
-        **options,
+        **({"teacher": "closed_form"} | options),
     )
 
 
@@ -119,3 +124,49 @@ def test_a_stopped_run_continues_to_the_same_bits(benchmark):
     assert all(
         torch.equal(again["network"][key], value) for key, value in taught["network"].items()
     )
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_plugins_that_want_the_previous_model_have_a_teacher_of_their_own(benchmark, first):
+    other = PODPlugin()
+    strategy = pupil(plugins=[other] if first else None, preset="best")
+    if not first:
+        strategy.plugins.append(other)
+    for experience in benchmark.train_stream:
+        strategy.train(experience)
+    assert isinstance(strategy.rebll.teacher, ClosedFormTeacher)
+    assert type(other.teacher) is Teacher
+    assert torch.equal(other.teacher.successor.head.weight, strategy.model.head.weight)
+    fresh = pupil(preset="best")
+    fresh.rebll.load_state_dict(strategy.rebll.state_dict())
+
+
+def test_the_teacher_sees_whole_pictures_as_the_student_does():
+    """In evaluation mode a model also looks at windows; while it learns it does not."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(12, 5, 6, generator=generator)
+    labels = (torch.rand(12, 4, generator=generator) < 0.5).float()
+    labels[torch.arange(12), torch.arange(12) % 4] = 1.0
+    stream = multilabel_benchmark((inputs, labels), (inputs, labels), "B2-C2").train_stream
+    model = MultiLabelModel(nn.Identity(), GrowingLinear(6), windows=True)
+    strategy = RebLL(
+        model=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=1e-12),
+        mem_size=0,
+        evaluator=None,
+    )
+    seen = []
+
+    class Comparison(SupervisedPlugin):
+        def before_backward(self, strategy, **kwargs):
+            if strategy.experience.current_experience:
+                taught = strategy.rebll.teacher.logits(strategy.mb_x)
+                seen.append((taught - strategy.mb_output[:, :2]).abs().max().item())
+
+    strategy.plugins.append(Comparison())
+    for experience in stream:
+        strategy.train(experience)
+    assert seen
+    assert max(seen) < 1e-5
+    whole = strategy.model.eval()(inputs[:, 0])
+    assert not torch.allclose(strategy.model(inputs), whole)  # windows do make a difference

@@ -126,9 +126,9 @@ def test_loss_follows_the_formula(vector_benchmark, mem_size):
     for t, loss, network, previous, batch, memory, threshold in recorder.steps:
         lo, hi = benchmark.scenario.ranges[t]
         with torch.no_grad():
-            expected = expected_terms(network, previous, *batch, lo, hi, threshold)
-            if memory is not None:
-                expected += expected_terms(network, previous, *memory, lo, hi, threshold)
+            # Memory images are part of the batch: labels are summed, tokens averaged over all.
+            parts = batch if memory is None else map(torch.cat, zip(batch, memory, strict=True))
+            expected = expected_terms(network, previous, *parts, lo, hi, threshold)
         assert loss == pytest.approx(expected, rel=1e-3)
     assert (recorder.steps[-1][5] is not None) == (mem_size > 0)
 

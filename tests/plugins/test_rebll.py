@@ -367,6 +367,12 @@ def test_a_plain_loss_on_unknown_labels_is_refused(vector_benchmark):
         strategy.train(vector_benchmark().train_stream[0])
 
 
+def test_two_plugins_that_replace_the_loss_are_refused(vector_benchmark):
+    strategy = quiet(Naive, small_model(), [RebLLPlugin(mem_size=0), AKDPlugin()])
+    with pytest.raises(ValueError, match="AKDPlugin and AKDPlugin both replace the loss"):
+        strategy.train(vector_benchmark().train_stream[0])
+
+
 def test_replaying_twice_is_warned_of(vector_benchmark):
     model = small_model()
     strategy = quiet(Replay, model, [RebLLPlugin()], mem_size=4)

@@ -345,3 +345,13 @@ def test_a_network_adapts_to_the_first_experience_and_then_stays(benchmark):
     assert torch.allclose(fresh.head.weight, model.head.weight, atol=1e-6)
     with pytest.raises(ValueError, match="give it an optimizer"):
         ClosedForm(model=model, adapt=True)
+
+
+def test_an_experience_is_learned_once_and_any_may_be_the_first(vector_benchmark):
+    stream = vector_benchmark("B2-C1").train_stream
+    late = ClosedForm(model=build_model("vector", in_features=6), evaluator=None)
+    late.train(stream[1])
+    with pytest.raises(ValueError, match="experience 1 has been learned"):
+        late.train(stream[1])
+    late.train(stream[2])
+    assert late.model.num_classes == 4
