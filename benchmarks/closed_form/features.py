@@ -35,7 +35,7 @@ class View(NamedTuple):
     def transform(self) -> Transform:
         """From a picture to the backbone's input."""
         if self.keep_aspect:
-            return KeepAspect(self.image_size, Image.Resampling.BICUBIC)
+            return KeepAspect(self.image_size)
         return self._squashed
 
     def enlarged(self) -> View:

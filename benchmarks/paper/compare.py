@@ -28,6 +28,8 @@ HEADINGS = (
     "seeds", "status", "why",
 )  # fmt: skip
 BEST = {"alpha": ("figure5_alpha", "akd", 1.2), "beta": ("figure5_beta", "rebll", 0.7)}
+# Parameters that the paper does not give: what was measured with one value or another is all shown.
+LEFT_OPEN = {"rebll": "relabel_threshold", "csc": "entropy_reduction"}
 DRAWN = {
     "figure2b": "score histograms",
     "figure3": "label block matrix of the memory",
@@ -42,24 +44,25 @@ Found = Mapping[Experiment, Measured]
 def find(found: Found, row: Row) -> list[Measured]:
     """What was measured of a row, one for each network."""
     if row["method"] == "joint":
-        same = {
-            e.network: e for e in found if (e.benchmark, e.method) == (row["benchmark"], "joint")
-        }
+        joints = [e for e in found if (e.benchmark, e.method) == (row["benchmark"], "joint")]
+        same = {(e.network, e.optimizer): e for e in joints}
         return [joint for e in same.values() if (joint := ceiling(found, e))]
-    wanted = (row["benchmark"], row["scenario"], row["method"], "")
+    wanted = (row["benchmark"], row["scenario"], row["method"])
+    parameters = ("", LEFT_OPEN.get(row["method"], ""))
     return [
         line
         for (e, line) in found.items()
-        if (e.benchmark, e.scenario, e.method, e.parameter) == wanted
+        if (e.benchmark, e.scenario, e.method) == wanted and e.parameter in parameters
     ]
 
 
 def ceiling(found: Found, of: Experiment) -> Measured | None:
-    """Joint with the same network on the same images; which scenario it was run for does not matter."""
+    """Joint with the same network and optimizer on the same images, whatever scenario it was run for."""
     joints = [
         line
         for (e, line) in found.items()
-        if (e.benchmark, e.method, e.network) == (of.benchmark, "joint", of.network)
+        if (e.benchmark, e.method, e.network, e.optimizer)
+        == (of.benchmark, "joint", of.network, of.optimizer)
     ]
     return max(joints, key=lambda line: len(line.seeds), default=None)
 
@@ -108,7 +111,9 @@ def lines_of(
         for line in measured:
             values = [f"{line.means[name]:.1f}" if name in line.means else "-" for name in METRICS]
             kept, status = judge(row, share, line, ceiling(found, line.experiment))
-            why = f"{line.experiment.network}, {line.experiment.training}{note and '; '}{note}"
+            e = line.experiment
+            chosen = f"{e.parameter} {e.value}" if e.parameter else ""
+            why = "; ".join(filter(None, (f"{e.network}, {e.training}", chosen, note)))
             seeds = str(len(line.seeds))
             yield [row["method"], paper, printed, " / ".join(values), kept, seeds, status, why]
 

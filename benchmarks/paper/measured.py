@@ -20,6 +20,8 @@ METRICS = {
     "AvgmAP": "AvgmAP",
     "FPR": "FPR@0.8",
 }
+# Images that the recipes of the paper remember.
+MEMORY = {"voc": 40, "coco": 400}
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Experiment:
         parameter: The one parameter of the method that is not its own; empty if all are.
         value: Of that parameter.
         network: What was looked at and learned with, in words.
-        training: How, in words.
+        training: How, in words; the optimizer and its learning rate first.
     """
 
     benchmark: str
@@ -40,6 +42,13 @@ class Experiment:
     value: str
     network: str
     training: str
+
+    @property
+    def optimizer(self) -> str:
+        """The words without learning rate and memory, of which methods have their own, or none."""
+        first, *others = self.training.split(", ")
+        kept = [words for words in others if not words.startswith("memory")]
+        return ", ".join([first.split()[0], *kept])
 
 
 @dataclass(frozen=True)
@@ -65,11 +74,28 @@ def network(run: Run) -> str:
     return f"{name}, {benchmark['image_size'] or 224} px{looks}, {epochs} epochs"
 
 
+def training(run: Run) -> str:
+    """How a run learned: what tables vary, and whatever is not as the recipes have it."""
+    trained, benchmark = run.config["training"], run.config["benchmark"]
+    words = [f"{trained['optimizer']} {trained['lr']:g}"]
+    if trained["decay_head"] and trained["weight_decay"]:
+        words.append(f"head decayed by {trained['weight_decay']:g}")
+    if trained["schedule"] != "onecycle":
+        words.append(f"{trained['schedule']} rate")
+    if run.config["model"].get("bn_mode") == "train" and benchmark.get("features_until"):
+        words.append("batch norm learning")
+    if (order := benchmark["class_order"]) != "alphabetical":
+        words.append(f"class order {order}")
+    memory, usual = run.config["method"].get("mem_size"), MEMORY.get(benchmark["name"])
+    if memory is not None and memory != usual:
+        words.append(f"memory of {memory}")
+    return ", ".join(words)
+
+
 def from_run(run: Run) -> Measured | None:
     """A run on test images with at most one parameter that is not the method's own; None for others."""
     method = {key: value for key, value in run.config["method"].items() if value is not None}
-    recipes = ("name", "mem_size", "entropy_reduction")  # what recipes of the paper set themselves
-    changed = {key: value for key, value in method.items() if key not in recipes}
+    changed = {key: value for key, value in method.items() if key not in ("name", "mem_size")}
     if changed.get("preset") == "paper":
         del changed["preset"]
     tested = run.config["evaluation"]["stream"] == "test"
@@ -77,7 +103,6 @@ def from_run(run: Run) -> Measured | None:
         return None
     parameter, value = next(iter(changed.items()), ("", ""))
     benchmark = run.config["benchmark"]
-    trained = run.config["training"]
     experiment = Experiment(
         benchmark["name"],
         benchmark["scenario"],
@@ -85,7 +110,7 @@ def from_run(run: Run) -> Measured | None:
         parameter,
         str(value),
         network(run),
-        f"{trained['optimizer']} {trained['lr']:g}",
+        training(run),
     )
     found = run.last.metrics
     if not set(METRICS.values()) <= found.keys():

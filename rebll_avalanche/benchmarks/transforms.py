@@ -90,21 +90,21 @@ def size_with_aspect(size: tuple[int, int], shorter: int, multiple: int = 32) ->
 class KeepAspect:
     """A picture as a tensor of about its own shape, see :func:`size_with_aspect`.
 
+    It is resized with Pillow's bicubic filter: pictures are mostly enlarged here.
+
     Args:
         shorter: The shorter side.
-        resample: One of Pillow's filters.
     """
 
-    def __init__(
-        self, shorter: int, resample: Image.Resampling = Image.Resampling.BILINEAR
-    ) -> None:
+    def __init__(self, shorter: int) -> None:
         self.shorter = shorter
-        self.resample = resample
 
     def __call__(self, picture: Picture) -> Tensor:
         given = as_pillow(picture)
         size = size_with_aspect(given.size, self.shorter)
-        return to_unit_range(given if size == given.size else given.resize(size, self.resample))
+        if size != given.size:
+            given = given.resize(size, Image.Resampling.BICUBIC)
+        return to_unit_range(given)
 
 
 class Resize:

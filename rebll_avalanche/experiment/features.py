@@ -111,7 +111,7 @@ class FrozenFeatures:
     def _key(self, source: Source) -> str:
         """Another picture, backbone or weights file gives another key."""
         weights = (self.weights["name"], self.weights["source"], self.weights["sha256"])
-        looks = " aspect" * self._keep_aspect + " windows" * self._windows
+        looks = " aspect, bicubic" * self._keep_aspect + " windows" * self._windows
         made = f"{VERSION} {weights} {self._image_size} {self._until}{looks}"
         digest = hashlib.sha256(made.encode())
         if isinstance(source, ImageFiles):

@@ -99,6 +99,27 @@ def test_a_mean_stays_until_all_of_its_seeds_are_measured_again(
     assert any("| 85.0 / " in line for line in table)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"training": {"decay_head": True}},
+        {"training": {"schedule": "constant"}},
+        {"benchmark": {"name": "voc", "scenario": "B4-C2", "image_size": 96, "class_order": 3}},
+        {"method": {"name": "rebll", "mem_size": 20}},
+        {"method": {"name": "rebll", "relabel_threshold": 0.8}},
+    ],
+)
+def test_another_experiment_does_not_replace_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: dict[str, object]
+) -> None:
+    write_run(tmp_path, "joint", 0.8)
+    write_run(tmp_path, "rebll", 0.6)
+    write_run(tmp_path, "rebll", 0.4, **other)
+    table = compare(tmp_path, monkeypatch)["table1.yaml: voc B4-C2"]
+    rows = [line for line in table if line.startswith("| rebll |")]
+    assert sorted(row.split(" | ")[3][:5] for row in rows) == ["40.0 ", "60.0 "]
+
+
 def test_without_runs_nothing_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sections = compare(tmp_path, monkeypatch)
     rows = [line for lines in sections.values() for line in lines if "verified" in line]
