@@ -121,9 +121,10 @@ def _on_bar(bar: Any, places: dict[str, str]) -> Callable[[Any, str], None]:
 
 def _share_ceilings(planned: Sequence[Any], root: Path) -> None:
     """A method that sees all classes at once knows no scenario: one run serves all."""
-    from rebll_avalanche.experiment.config import Config, differences
-    from rebll_avalanche.experiment.folder import CONFIG, copy_for_scenario, is_finished
+    from rebll_avalanche.experiment.config import Config
+    from rebll_avalanche.experiment.folder import copy_for_scenario, is_finished
     from rebll_avalanche.experiment.methods import CEILINGS
+    from rebll_avalanche.run_files import CONFIG, changes
 
     for entry in planned:
         folder, scenario = root / entry.name, entry.config.benchmark.scenario
@@ -133,7 +134,8 @@ def _share_ceilings(planned: Sequence[Any], root: Path) -> None:
         for twin in filter(is_finished, sorted(root.glob(entry.name.replace(scenario, "*")))):
             found = Config.read(twin / CONFIG).to_dict()
             found["benchmark"]["scenario"] = scenario
-            if not differences(found, wanted):
+            others, _ = changes(found, wanted)
+            if not others:
                 copy_for_scenario(twin, folder, scenario)
                 break
 

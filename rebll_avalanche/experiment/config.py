@@ -211,6 +211,14 @@ class EvaluationConfig:
                 )
 
 
+SECTIONS: dict[str, type[Any]] = {
+    "benchmark": BenchmarkConfig,
+    "model": ModelConfig,
+    "training": TrainingConfig,
+    "evaluation": EvaluationConfig,
+}
+
+
 @dataclass(frozen=True)
 class Config:
     """One run, completely.
@@ -292,14 +300,8 @@ class Config:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
         """The configuration that :meth:`to_dict` was called on; other keys are ignored."""
-        sections: dict[str, Any] = {
-            "benchmark": BenchmarkConfig,
-            "model": ModelConfig,
-            "training": TrainingConfig,
-            "evaluation": EvaluationConfig,
-        }
         arguments: dict[str, Any] = {
-            name: build(**values.get(name, {})) for name, build in sections.items()
+            name: build(**values.get(name, {})) for name, build in SECTIONS.items()
         }
         thresholds = tuple(arguments["evaluation"].thresholds)
         arguments["evaluation"] = EvaluationConfig(
@@ -325,50 +327,10 @@ def known_keys(method: str) -> list[str]:
     """
     keys = []
     for section in fields(Config):
-        kind = {
-            "benchmark": BenchmarkConfig,
-            "model": ModelConfig,
-            "training": TrainingConfig,
-            "evaluation": EvaluationConfig,
-        }.get(section.name)
-        if kind is not None:
-            keys += [f"{section.name}.{entry.name}" for entry in fields(kind)]
+        if section.name in SECTIONS:
+            keys += [f"{section.name}.{entry.name}" for entry in fields(SECTIONS[section.name])]
         elif section.name == "method":
             keys += ["method.name", *(f"method.{name}" for name in METHOD_OPTIONS[method])]
         else:
             keys.append(section.name)
     return keys
-
-
-def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted keys.
-
-    >>> flat({"method": {"alpha": 1.2}, "seed": 0})
-    {'method.alpha': 1.2, 'seed': 0}
-    """
-    result: dict[str, Any] = {}
-    for key, value in nested.items():
-        if isinstance(value, Mapping):
-            result |= flat(value, f"{prefix}{key}.")
-        else:
-            result[f"{prefix}{key}"] = value
-    return result
-
-
-# Where the data lie and what is logged beside the run's own files changes no result.
-IRRELEVANT = ("benchmark.root", "loggers")
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What distinguishes two configurations, one line per key.
-
-    >>> differences({"method": {"alpha": 1.2}}, {"method": {"alpha": 1.0}})
-    ['method.alpha: was 1.2, is 1.0']
-    """
-    before, after = flat(old), flat(new)
-    keys = [key for key in dict.fromkeys([*before, *after]) if key not in IRRELEVANT]
-    return [
-        f"{key}: was {before.get(key)!r}, is {after.get(key)!r}"
-        for key in keys
-        if before.get(key) != after.get(key)
-    ]

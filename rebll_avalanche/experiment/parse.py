@@ -11,14 +11,7 @@ from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser
 
-from rebll_avalanche.experiment.config import (
-    BenchmarkConfig,
-    Config,
-    EvaluationConfig,
-    ModelConfig,
-    TrainingConfig,
-    known_keys,
-)
+from rebll_avalanche.experiment.config import SECTIONS, Config, known_keys
 from rebll_avalanche.experiment.methods import METHOD_OPTIONS
 from rebll_avalanche.experiment.recipe import (
     Study,
@@ -30,12 +23,6 @@ from rebll_avalanche.experiment.recipe import (
     without,
 )
 
-SECTIONS = {
-    "benchmark": BenchmarkConfig,
-    "model": ModelConfig,
-    "training": TrainingConfig,
-    "evaluation": EvaluationConfig,
-}
 LOGGERS = ("text", "tensorboard", "wandb")
 
 

@@ -22,8 +22,9 @@ from typing import Any
 
 import yaml
 
-from rebll_avalanche.experiment.config import flat, known_keys
+from rebll_avalanche.experiment.config import known_keys
 from rebll_avalanche.experiment.methods import METHOD_OPTIONS
+from rebll_avalanche.run_files import flat
 
 ALL = "all"
 # What a run adds to its own config.yaml; such a file is a recipe too.

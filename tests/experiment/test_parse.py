@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rebll_avalanche.experiment.config import Config, differences, known_keys
+from rebll_avalanche.experiment.config import Config, known_keys
 from rebll_avalanche.experiment.parse import parse_settings
+from rebll_avalanche.run_files import changes
 
 RECIPE = """
 benchmark: {name: scenes, scenario: B4-C2}
@@ -105,12 +106,15 @@ def test_the_config_of_a_run_is_a_recipe(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(config.to_dict() | {"versions": {"torch": "2"}, "git": {}}))
     assert parse(str(path)) == config
-    assert differences(config.to_dict(), parse(str(path)).to_dict()) == []
+    assert changes(config.to_dict(), parse(str(path)).to_dict()) == ({}, {})
 
 
-def test_where_the_data_lie_is_no_difference() -> None:
-    here, there = (parse("--benchmark.root", root).to_dict() for root in ("here", "there"))
-    assert differences(here, there) == []
+def test_where_things_lie_and_what_is_logged_changes_nothing() -> None:
+    here, there = (
+        parse("--benchmark.root", at, "--benchmark.image_cache", at, "--loggers", loggers).to_dict()
+        for at, loggers in (("here", "[]"), ("there", "[text]"))
+    )
+    assert changes(here, there) == ({}, {})
 
 
 def test_every_known_key_is_an_option() -> None:
