@@ -20,6 +20,15 @@ def _at_least(owner: Any, section: str, **bounds: float) -> None:
             raise ValueError(f"{section}.{name} must be at least {bound:g}, got {value}")
 
 
+def listed(value: Any) -> tuple[Any, ...]:
+    """The values of a list; a single one may stand for a list of one.
+
+    >>> listed([0.8, 0.5]), listed("text")
+    ((0.8, 0.5), ('text',))
+    """
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
 @dataclass(frozen=True)
 class BenchmarkConfig:
     """The data and how their classes arrive.
@@ -204,6 +213,10 @@ class EvaluationConfig:
 
     def __post_init__(self) -> None:
         _at_least(self, "evaluation", batch_size=1)
+        if not self.thresholds:
+            raise ValueError(
+                "evaluation.thresholds must hold at least one probability, such as 0.5"
+            )
         for threshold in self.thresholds:
             if not 0 <= threshold <= 1:
                 raise ValueError(
@@ -242,6 +255,8 @@ class Config:
     loggers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**32:  # what numpy takes
+            raise ValueError(f"seed must lie between 0 and {2**32 - 1}, got {self.seed}")
         features, until = self.benchmark.features, self.benchmark.features_until
         if until and not features:
             raise ValueError(f"benchmark.features_until is {until!r}, of no benchmark.features")
@@ -300,17 +315,14 @@ class Config:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
         """The configuration that :meth:`to_dict` was called on; other keys are ignored."""
-        arguments: dict[str, Any] = {
-            name: build(**values.get(name, {})) for name, build in SECTIONS.items()
-        }
-        thresholds = tuple(arguments["evaluation"].thresholds)
-        arguments["evaluation"] = EvaluationConfig(
-            **(asdict(arguments["evaluation"]) | {"thresholds": thresholds})
-        )
+        given = {name: dict(values.get(name, {})) for name in SECTIONS}
+        if "thresholds" in given["evaluation"]:
+            given["evaluation"]["thresholds"] = listed(given["evaluation"]["thresholds"])
+        arguments: dict[str, Any] = {name: build(**given[name]) for name, build in SECTIONS.items()}
         method = {"name": "rebll"} | dict(values.get("method", {}))
         arguments["method"] = {key: value for key, value in method.items() if value is not None}
         arguments["seed"] = int(values.get("seed", 0))
-        arguments["loggers"] = tuple(values.get("loggers") or ())
+        arguments["loggers"] = listed(values.get("loggers") or ())
         return cls(**arguments)
 
     @classmethod
