@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-NAME = "extend"
 HELP = """Let a finished run learn new classes, for example: rebll extend runs/mine new_labels.csv.
 Each row of the table has a file name and its labels. Stopped, the same command goes on."""
 

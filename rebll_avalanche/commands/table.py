@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-NAME = "table"
 HELP = """Compare methods over scenarios and seeds, for example: rebll table recipe.yaml --methods rebll lwf
 --scenarios B5-C3 B4-C2 --seeds 0 1 2, or rebll table --methods all. Runs what is missing, skips what is
 done. A recipe may name methods, scenarios, seeds and sweeps itself; what is given here counts more."""
@@ -70,7 +69,9 @@ def run(arguments: Any) -> int:
         return 1
     if arguments.study.activation_maps:
         _draw_maps(arguments, root)
-    _write(finished, root / (Path(arguments.recipe).stem if arguments.recipe else NAME), arguments)
+    _write(
+        finished, root / (Path(arguments.recipe).stem if arguments.recipe else "table"), arguments
+    )
     return 1 if failed or (refused and ALL not in arguments.study.methods) else 0
 
 
