@@ -22,6 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.2,
         help="share of the new images to test on, if the table has no column 'split'",
     )
+    parser.add_argument(
+        "--on-error",
+        choices=("raise", "skip"),
+        help="refuse broken new images, or go on without these; by default as the run itself",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,6 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
     from rebll_avalanche.experiment.extend import extend_run
 
     images = arguments.images or arguments.labels.parent
-    records = extend_run(arguments.run, arguments.labels, images, test_size=arguments.test_size)
+    records = extend_run(
+        arguments.run,
+        arguments.labels,
+        images,
+        test_size=arguments.test_size,
+        on_error=arguments.on_error,
+    )
     print_records(arguments.run, records)
     return 0
