@@ -11,7 +11,6 @@ import importlib
 import os
 import signal
 import sys
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,14 +57,17 @@ def _main(arguments: list[str]) -> int:
         print(f"rebll: there is no command {name!r}; the nearest are {near}", file=sys.stderr)
         return 2
     from rebll_avalanche.allocator import keep_freed_memory
+    from rebll_avalanche.own_warnings import pass_on_warnings
 
     keep_freed_memory()
     command = importlib.import_module(f"rebll_avalanche.commands.{name}")
-    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    pass_on_warnings(lambda message: print(f"warning: {message}", file=sys.stderr))
     try:
         return int(command.run(_parse(command, name, arguments[1:])))
-    except (ValueError, FileNotFoundError) as error:
-        print(f"rebll {name}: {error}", file=sys.stderr)
+    except BrokenPipeError:
+        raise  # nobody reads, so nobody is told
+    except (ValueError, OSError) as error:
+        print(f"rebll {name}: {_in_a_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"\nrebll {name}: stopped; the same command goes on from here", file=sys.stderr)
@@ -97,10 +99,11 @@ def _overview() -> str:
     )
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
-    """Warnings of this package in one line; those of others stay out of the way."""
-    if category is UserWarning:
-        print(f"warning: {message}", file=sys.stderr)
+def _in_a_line(error: Exception) -> str:
+    """What the system says about a file, with the file first; or what we say ourselves."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from PIL import Image
 from torch import Tensor, nn
 
@@ -18,11 +17,13 @@ from rebll_avalanche.experiment.build import build_network, feature_maker
 from rebll_avalanche.experiment.checkpoint import CheckpointFolder
 from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.features import FrozenFeatures, SideBySide, check_same_weights
+from rebll_avalanche.experiment.folder import read_config
 from rebll_avalanche.models import GrowingHead, MultiLabelModel
 from rebll_avalanche.models.heads import GrowingLinear
 from rebll_avalanche.models.windows import PER_SIDE
+from rebll_avalanche.run_files import CONFIG
 
-CONFIG, CHECKPOINT = "config.yaml", "checkpoint"
+CHECKPOINT = "checkpoint"
 
 
 @dataclass(frozen=True)
@@ -126,12 +127,7 @@ def load_run(folder: str | Path) -> TrainedModel:
         ValueError: When it was trained on something else than pictures, or its files are damaged.
     """
     folder = Path(folder)
-    path = folder / CONFIG
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{folder} is not a run: it has no {CONFIG}; give a folder that `rebll run` wrote"
-        )
-    record: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    record = read_config(folder)
     config = Config.from_dict(record)
     end = CheckpointFolder(folder / CHECKPOINT).newest().end
     if not end:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
 import subprocess
 import sys
+import warnings
+from pathlib import Path
 
 import pytest
 
+import rebll_avalanche
 from rebll_avalanche.cli import COMMANDS, main
+from rebll_avalanche.own_warnings import pass_on_warnings
 
 
 def test_help_names_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,6 +47,52 @@ def test_what_is_wrong_ends_in_a_line_not_in_a_traceback(
 ) -> None:
     assert main(["run", "none.yaml"]) == 2
     assert capsys.readouterr().err == "rebll run: no recipe at none.yaml\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device", "runs/a"),
+            "runs/a: No space left on device",
+        ),
+        (PermissionError(errno.EACCES, "Permission denied", "/root"), "/root: Permission denied"),
+        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
+        (OSError("cannot identify image file"), "cannot identify image file"),
+    ],
+)
+def test_what_the_system_refuses_is_told_with_its_file(
+    error: OSError, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(arguments: object) -> int:
+        raise error
+
+    monkeypatch.setattr(importlib.import_module("rebll_avalanche.commands.doctor"), "run", fail)
+    assert main(["doctor"]) == 2
+    assert capsys.readouterr().err == f"rebll doctor: {said}\n"
+
+
+def test_a_file_is_no_place_for_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes").touch()
+    assert main(["run", "--folder", str(tmp_path / "notes")]) == 2
+    assert capsys.readouterr().err.endswith(
+        "notes is a file; choose another name for the folder of the run\n"
+    )
+    assert main(["run", "--folder", str(tmp_path / "notes" / "run")]) == 2
+    assert capsys.readouterr().err.endswith("notes/run: Not a directory\n")
+
+
+def test_only_warnings_of_this_package_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    told: list[str] = []
+    pass_on_warnings(told.append)
+    own, foreign = Path(rebll_avalanche.__file__), tmp_path / "rebll_avalanche" / "venv" / "a.py"
+    for file, text in ((own, "ours"), (foreign, "theirs")):
+        warnings.showwarning(UserWarning(text), UserWarning, str(file), 1)
+    warnings.showwarning(DeprecationWarning("old"), DeprecationWarning, str(own), 1)
+    assert told == ["ours"]
 
 
 @pytest.mark.parametrize(

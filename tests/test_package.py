@@ -28,9 +28,12 @@ ALLOWED = {
     "metrics": ["labels", "losses"],
     "models": ["labels", "losses"],
     "benchmarks": ["scenario", "labels"],
-    "report": [],
+    "run_files": [],
+    "report": ["run_files"],
 }
-ALLOWED["plugins"] = [room for room in ALLOWED if room not in ("metrics", "benchmarks", "report")]
+ALLOWED["plugins"] = [
+    room for room in ALLOWED if room not in ("metrics", "benchmarks", "run_files", "report")
+]
 ALLOWED["strategies"] = [*ALLOWED["plugins"], "plugins", "metrics"]
 
 

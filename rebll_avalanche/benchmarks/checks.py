@@ -79,4 +79,7 @@ def _report(name: str, files: ImageFiles, problems: dict[int, str], on_error: st
         warnings.warn(f"{message}; they are skipped", stacklevel=4)
         return
     kind = FileNotFoundError if set(problems.values()) == {"missing"} else ValueError
-    raise kind(f"{message}; repair them, or pass on_error='skip' to go on without them")
+    raise kind(
+        f"{message}; repair them, or go on without them: on_error='skip' in Python, on a command line "
+        "--benchmark.on_error skip (rebll extend: --on-error skip)"
+    )

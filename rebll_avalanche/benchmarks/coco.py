@@ -80,8 +80,8 @@ def read_coco(root: str | Path, split: str, *, crowd: str = "drop") -> LabelTabl
     for path in (annotations, images):
         if not path.exists():
             raise FileNotFoundError(
-                f"no COCO {split} images: {path} is missing; point root= to the folder that holds "
-                f"annotations and {split}"
+                f"no COCO {split} images: {path} is missing; name the folder that holds annotations and "
+                f"{split} (--data-root on a command line, root= in Python)"
             )
     return cached_table([annotations], f"coco {crowd}", images, lambda: _read(annotations, crowd))
 

@@ -104,8 +104,8 @@ def read_voc(
         VOCDetection(str(root), year=year, image_set=split, download=True)
     if not listing.is_file():
         raise FileNotFoundError(
-            f"no VOC {year} {split} images: {listing} is missing; point root= to the folder that "
-            "holds VOCdevkit, or pass download=True"
+            f"no VOC {year} {split} images: {listing} is missing; name the folder that holds VOCdevkit "
+            "(--data-root on a command line, root= in Python), or download it with download=True in Python"
         )
     names = [line.split()[0] for line in listing.read_text().splitlines() if line.strip()]
     folder, images = devkit / "Annotations", devkit / "JPEGImages"

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-NAME = "doctor"
 HELP = """Check versions, data folders, disk and speed. The exit code is 1 if something is wrong."""
 
 # Lines start with one of these; only the last makes the command fail.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-NAME = "extend"
 HELP = """Let a finished run learn new classes, for example: rebll extend runs/mine new_labels.csv.
 Each row of the table has a file name and its labels. Stopped, the same command goes on."""
 
@@ -23,6 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.2,
         help="share of the new images to test on, if the table has no column 'split'",
     )
+    parser.add_argument(
+        "--on-error",
+        choices=("raise", "skip"),
+        help="refuse broken new images, or go on without these; by default as the run itself",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,6 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
     from rebll_avalanche.experiment.extend import extend_run
 
     images = arguments.images or arguments.labels.parent
-    records = extend_run(arguments.run, arguments.labels, images, test_size=arguments.test_size)
+    records = extend_run(
+        arguments.run,
+        arguments.labels,
+        images,
+        test_size=arguments.test_size,
+        on_error=arguments.on_error,
+    )
     print_records(arguments.run, records)
     return 0

@@ -104,8 +104,6 @@ def write_maps(
     path: Path,
     labels: Iterable[str],
     folder: Path,
-    *,
-    grad_cam: bool = False,
 ) -> list[dict[str, str]]:
     """Write one overlay per label; returns label and file of each."""
     from rebll_avalanche.inference import overlay
@@ -114,7 +112,7 @@ def write_maps(
     if not names:
         return []
     folder.mkdir(parents=True, exist_ok=True)
-    maps = trained.activation_maps(trained.prepare([picture]), grad_cam=grad_cam)[0]
+    maps = trained.activation_maps(trained.prepare([picture]))[0]
     written = []
     for name in names:
         file = free_name(folder, f"{path.stem}-{plain_name(name)}")

@@ -32,6 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not runs:
         raise FileNotFoundError("there is no run to report; give folders that `rebll run` wrote")
     output = arguments.output or (runs[0].folder if len(runs) == 1 else Path()) / "report.html"
+    if output.is_dir():
+        raise ValueError(f"{output} is a folder; name a file, such as -o {output / 'report.html'}")
     path = write_report(runs, output, figures=arguments.figures, left_out=left_out)
     print(path)
     return 1 if left_out else 0

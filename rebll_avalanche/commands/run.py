@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-NAME = "run"
 HELP = """Train and evaluate one recipe, for example: rebll run recipe.yaml --seed 3 --method.alpha 1.0.
 Stopped at any moment, the same command goes on from the last finished epoch."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-NAME = "show"
 HELP = """Draw some images of every experience with the classes it labels and those it hides,
 for example: rebll show recipe.yaml --to experiences.png."""
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-NAME = "table"
 HELP = """Compare methods over scenarios and seeds, for example: rebll table recipe.yaml --methods rebll lwf
 --scenarios B5-C3 B4-C2 --seeds 0 1 2, or rebll table --methods all. Runs what is missing, skips what is
 done. A recipe may name methods, scenarios, seeds and sweeps itself; what is given here counts more."""
@@ -70,7 +69,9 @@ def run(arguments: Any) -> int:
         return 1
     if arguments.study.activation_maps:
         _draw_maps(arguments, root)
-    _write(finished, root / (Path(arguments.recipe).stem if arguments.recipe else NAME), arguments)
+    _write(
+        finished, root / (Path(arguments.recipe).stem if arguments.recipe else "table"), arguments
+    )
     return 1 if failed or (refused and ALL not in arguments.study.methods) else 0
 
 
@@ -121,9 +122,10 @@ def _on_bar(bar: Any, places: dict[str, str]) -> Callable[[Any, str], None]:
 
 def _share_ceilings(planned: Sequence[Any], root: Path) -> None:
     """A method that sees all classes at once knows no scenario: one run serves all."""
-    from rebll_avalanche.experiment.config import Config, differences
-    from rebll_avalanche.experiment.folder import CONFIG, copy_for_scenario, is_finished
+    from rebll_avalanche.experiment.config import Config
+    from rebll_avalanche.experiment.folder import copy_for_scenario, is_finished
     from rebll_avalanche.experiment.methods import CEILINGS
+    from rebll_avalanche.run_files import CONFIG, changes
 
     for entry in planned:
         folder, scenario = root / entry.name, entry.config.benchmark.scenario
@@ -133,7 +135,8 @@ def _share_ceilings(planned: Sequence[Any], root: Path) -> None:
         for twin in filter(is_finished, sorted(root.glob(entry.name.replace(scenario, "*")))):
             found = Config.read(twin / CONFIG).to_dict()
             found["benchmark"]["scenario"] = scenario
-            if not differences(found, wanted):
+            others, _ = changes(found, wanted)
+            if not others:
                 copy_for_scenario(twin, folder, scenario)
                 break
 

@@ -20,6 +20,15 @@ def _at_least(owner: Any, section: str, **bounds: float) -> None:
             raise ValueError(f"{section}.{name} must be at least {bound:g}, got {value}")
 
 
+def listed(value: Any) -> tuple[Any, ...]:
+    """The values of a list; a single one may stand for a list of one.
+
+    >>> listed([0.8, 0.5]), listed("text")
+    ((0.8, 0.5), ('text',))
+    """
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
 @dataclass(frozen=True)
 class BenchmarkConfig:
     """The data and how their classes arrive.
@@ -204,11 +213,23 @@ class EvaluationConfig:
 
     def __post_init__(self) -> None:
         _at_least(self, "evaluation", batch_size=1)
+        if not self.thresholds:
+            raise ValueError(
+                "evaluation.thresholds must hold at least one probability, such as 0.5"
+            )
         for threshold in self.thresholds:
             if not 0 <= threshold <= 1:
                 raise ValueError(
                     f"evaluation.thresholds are probabilities from 0 to 1, got {threshold}"
                 )
+
+
+SECTIONS: dict[str, type[Any]] = {
+    "benchmark": BenchmarkConfig,
+    "model": ModelConfig,
+    "training": TrainingConfig,
+    "evaluation": EvaluationConfig,
+}
 
 
 @dataclass(frozen=True)
@@ -234,6 +255,8 @@ class Config:
     loggers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**32:  # what numpy takes
+            raise ValueError(f"seed must lie between 0 and {2**32 - 1}, got {self.seed}")
         features, until = self.benchmark.features, self.benchmark.features_until
         if until and not features:
             raise ValueError(f"benchmark.features_until is {until!r}, of no benchmark.features")
@@ -292,23 +315,14 @@ class Config:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
         """The configuration that :meth:`to_dict` was called on; other keys are ignored."""
-        sections: dict[str, Any] = {
-            "benchmark": BenchmarkConfig,
-            "model": ModelConfig,
-            "training": TrainingConfig,
-            "evaluation": EvaluationConfig,
-        }
-        arguments: dict[str, Any] = {
-            name: build(**values.get(name, {})) for name, build in sections.items()
-        }
-        thresholds = tuple(arguments["evaluation"].thresholds)
-        arguments["evaluation"] = EvaluationConfig(
-            **(asdict(arguments["evaluation"]) | {"thresholds": thresholds})
-        )
+        given = {name: dict(values.get(name, {})) for name in SECTIONS}
+        if "thresholds" in given["evaluation"]:
+            given["evaluation"]["thresholds"] = listed(given["evaluation"]["thresholds"])
+        arguments: dict[str, Any] = {name: build(**given[name]) for name, build in SECTIONS.items()}
         method = {"name": "rebll"} | dict(values.get("method", {}))
         arguments["method"] = {key: value for key, value in method.items() if value is not None}
         arguments["seed"] = int(values.get("seed", 0))
-        arguments["loggers"] = tuple(values.get("loggers") or ())
+        arguments["loggers"] = listed(values.get("loggers") or ())
         return cls(**arguments)
 
     @classmethod
@@ -325,50 +339,10 @@ def known_keys(method: str) -> list[str]:
     """
     keys = []
     for section in fields(Config):
-        kind = {
-            "benchmark": BenchmarkConfig,
-            "model": ModelConfig,
-            "training": TrainingConfig,
-            "evaluation": EvaluationConfig,
-        }.get(section.name)
-        if kind is not None:
-            keys += [f"{section.name}.{entry.name}" for entry in fields(kind)]
+        if section.name in SECTIONS:
+            keys += [f"{section.name}.{entry.name}" for entry in fields(SECTIONS[section.name])]
         elif section.name == "method":
             keys += ["method.name", *(f"method.{name}" for name in METHOD_OPTIONS[method])]
         else:
             keys.append(section.name)
     return keys
-
-
-def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted keys.
-
-    >>> flat({"method": {"alpha": 1.2}, "seed": 0})
-    {'method.alpha': 1.2, 'seed': 0}
-    """
-    result: dict[str, Any] = {}
-    for key, value in nested.items():
-        if isinstance(value, Mapping):
-            result |= flat(value, f"{prefix}{key}.")
-        else:
-            result[f"{prefix}{key}"] = value
-    return result
-
-
-# Where the data lie and what is logged beside the run's own files changes no result.
-IRRELEVANT = ("benchmark.root", "loggers")
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What distinguishes two configurations, one line per key.
-
-    >>> differences({"method": {"alpha": 1.2}}, {"method": {"alpha": 1.0}})
-    ['method.alpha: was 1.2, is 1.0']
-    """
-    before, after = flat(old), flat(new)
-    keys = [key for key in dict.fromkeys([*before, *after]) if key not in IRRELEVANT]
-    return [
-        f"{key}: was {before.get(key)!r}, is {after.get(key)!r}"
-        for key in keys
-        if before.get(key) != after.get(key)
-    ]

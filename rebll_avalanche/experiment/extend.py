@@ -29,6 +29,7 @@ def extend_run(
     images: Path,
     *,
     test_size: float = 0.2,
+    on_error: str | None = None,
     benchmark: MultiLabelBenchmark | None = None,
     watcher: Any = None,
 ) -> list[dict[str, Any]]:
@@ -39,6 +40,7 @@ def extend_run(
         labels: Table of new images and their labels; see :func:`~rebll_avalanche.from_csv`.
         images: The folder of the new images.
         test_size: Share of the new images to test on, if the table does not say.
+        on_error: ``"raise"`` if a new image is broken, or ``"skip"`` it; by default as the run did.
         benchmark: What the run learned first, if its configuration does not tell.
         watcher: See :func:`~rebll_avalanche.experiment.run.run_experiment`.
 
@@ -57,6 +59,7 @@ def extend_run(
             "images": str(images.resolve()),
             "sha256": file_hash(_existing(labels)),
             "test_size": test_size,
+            "on_error": on_error or config.benchmark.on_error,
         }
         known = any(old["sha256"] == entry["sha256"] for old in extensions)
         if known and is_finished(folder):
@@ -89,6 +92,7 @@ def extend_run(
                     extension["labels"],
                     extension["images"],
                     test_size=extension["test_size"],
+                    on_error=extension.get("on_error", "raise"),  # earlier versions knew no other
                     seed=config.benchmark.seed,
                     features=features,
                     **size,

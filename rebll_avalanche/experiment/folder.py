@@ -11,10 +11,9 @@ from typing import Any
 
 import yaml
 
-from rebll_avalanche.experiment.config import Config, differences
+from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.environment import versions
-
-CONFIG, METRICS, RESULTS = "config.yaml", "metrics.jsonl", "results.csv"
+from rebll_avalanche.run_files import CONFIG, METRICS, RESULTS, changes, config_of
 
 
 def is_finished(folder: Path) -> bool:
@@ -36,10 +35,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     Raises:
         FileNotFoundError: When the folder is not a run.
     """
-    path = folder / CONFIG
-    if not path.is_file():
-        raise FileNotFoundError(f"{folder} is not a run: it has no {CONFIG}")
-    content: dict[str, Any] = yaml.safe_load(path.read_text())
+    content: dict[str, Any] = yaml.safe_load(config_of(folder).read_text(encoding="utf-8"))
     return content
 
 
@@ -49,7 +45,7 @@ def write_config(folder: Path, content: dict[str, Any]) -> None:
 
 
 def check_unchanged(config: Config, folder: Path) -> None:
-    """Refuse to go on with a run under another configuration.
+    """Refuse to go on with a run as another experiment; warn if its numbers may come out otherwise.
 
     Raises:
         ValueError: With every difference.
@@ -57,11 +53,12 @@ def check_unchanged(config: Config, folder: Path) -> None:
     if not (folder / CONFIG).is_file():
         return
     saved = read_config(folder)
-    changed = differences(Config.from_dict(saved).to_dict(), config.to_dict())
+    changed, bits = changes(Config.from_dict(saved).to_dict(), config.to_dict())
     if changed:
+        lines = [f"{key}: was {was!r}, is {now!r}" for key, (was, now) in changed.items()]
         raise ValueError(
             f"{folder} belongs to a run with another configuration:\n  "
-            + "\n  ".join(changed)
+            + "\n  ".join(lines)
             + "\nrun it as it was, choose another --folder, or delete this one"
         )
     if is_finished(folder):
@@ -69,11 +66,13 @@ def check_unchanged(config: Config, folder: Path) -> None:
     for package, number in versions().items():
         before = saved.get("versions", {}).get(package, number)
         if before != number:
-            warnings.warn(
-                f"{folder} was started with {package} {before}, now it is {number}: "
-                "results may differ in their last digits",
-                stacklevel=3,
-            )
+            _warn(folder, package, before, number, "results may differ in their last digits")
+    for key, (was, now) in bits.items():
+        _warn(folder, key, was, now, "roundings and random numbers may be others from here on")
+
+
+def _warn(folder: Path, what: str, was: Any, now: Any, so: str) -> None:
+    warnings.warn(f"{folder} was started with {what} {was}, now it is {now}: {so}", stacklevel=4)
 
 
 def copy_for_scenario(source: Path, target: Path, scenario: str) -> None:
@@ -91,7 +90,7 @@ def copy_for_scenario(source: Path, target: Path, scenario: str) -> None:
 def write_text(path: Path, text: str) -> None:
     """Replace a file at once: whoever reads it sees the old text or the new, never half of it."""
     aside = path.with_name(f".{path.name}.writing")
-    aside.write_text(text)
+    aside.write_text(text, encoding="utf-8")
     flush(aside)
     aside.replace(path)
 

@@ -16,8 +16,10 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold a run folder; the system gives it back when the process ends, however it ends.
 
     Raises:
-        ValueError: When another live process has it.
+        ValueError: When another live process has it, or it is a file.
     """
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file; choose another name for the folder of the run")
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:

@@ -11,14 +11,8 @@ from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser
 
-from rebll_avalanche.experiment.config import (
-    BenchmarkConfig,
-    Config,
-    EvaluationConfig,
-    ModelConfig,
-    TrainingConfig,
-    known_keys,
-)
+from rebll_avalanche.experiment.arguments import kind_of, settings_parser
+from rebll_avalanche.experiment.config import SECTIONS, Config, known_keys
 from rebll_avalanche.experiment.methods import METHOD_OPTIONS
 from rebll_avalanche.experiment.recipe import (
     Study,
@@ -29,41 +23,9 @@ from rebll_avalanche.experiment.recipe import (
     read_recipe,
     without,
 )
+from rebll_avalanche.run_files import CONFIG
 
-SECTIONS = {
-    "benchmark": BenchmarkConfig,
-    "model": ModelConfig,
-    "training": TrainingConfig,
-    "evaluation": EvaluationConfig,
-}
-LOGGERS = ("text", "tensorboard", "wandb")
-
-
-def settings_parser(prog: str, method: str = "rebll", *, description: str = "") -> ArgumentParser:
-    """A parser for a recipe and for every setting, with the parameters of one method."""
-    parser = ArgumentParser(prog=prog, description=description, exit_on_error=False)
-    parser.add_argument("recipe", nargs="?", help="YAML file with settings")
-    parser.add_argument("--profile", help="which of the recipe's profiles")
-    parser.add_argument("--data-root", help="the same as --benchmark.root")
-    for name, section in SECTIONS.items():
-        parser.add_class_arguments(section, name)
-    options = [
-        (name, kind | None, dataclasses.field(default=None))
-        for name, kind in METHOD_OPTIONS[method].items()
-    ]
-    parameters = dataclasses.make_dataclass(
-        "Method", [("name", str, dataclasses.field(default=method)), *options]
-    )
-    parameters.__doc__ = f"The method ({', '.join(METHOD_OPTIONS)}) and the parameters of {method}."
-    parser.add_class_arguments(parameters, "method")
-    parser.add_argument("--seed", type=int, default=0, help="of everything random in training")
-    parser.add_argument(
-        "--loggers",
-        type=list[typing.Literal[LOGGERS]],  # type: ignore[valid-type]
-        default=[],
-        help="Avalanche's loggers beside the run's own files",
-    )
-    return parser
+ENDINGS = (".yaml", ".yml")
 
 
 def parse_settings(
@@ -87,10 +49,10 @@ def parse_settings(
     Raises:
         ValueError: Naming what is wrong and the nearest that would be right.
     """
-    settings, study = _recipe_of(argv)
+    file, settings, study = _recipe_of(argv)
     method = _method_name(argv, settings)
     settings, _ = _own_memory(merged(settings, study.per_method.get(method, {})), method)
-    return _parse(argv, settings, method, prog, description, extend)
+    return _parse(argv, file, settings, method, prog, description, extend)
 
 
 def parse_study(
@@ -104,10 +66,10 @@ def parse_study(
 
     What the command line says counts more than what the recipe has for single methods.
     """
-    settings, study = _recipe_of(argv)
+    file, settings, study = _recipe_of(argv)
     method = _method_name(argv, settings)
     settings, memory = _own_memory(settings, method)
-    config, arguments = _parse(argv, settings, method, prog, description, extend)
+    config, arguments = _parse(argv, file, settings, method, prog, description, extend)
     config = dataclasses.replace(config, method={**config.method, **memory})
     arguments.given = [name.removeprefix("--") for name in _given(argv)]
     per_method = {
@@ -131,15 +93,38 @@ def checked_config(values: Mapping[str, Any]) -> Config:
     return _config(parsed)
 
 
-def _recipe_of(argv: Sequence[str]) -> tuple[dict[str, Any], Study]:
-    # Flags and positionals are only sure once the parser exists, and the parser needs the method.
-    files = [Path(token) for token in argv if token.endswith((".yaml", ".yml"))]
+def _recipe_of(argv: Sequence[str]) -> tuple[Path | None, dict[str, Any], Study]:
+    # Flags and positionals are only sure once the parser exists, and the parser needs the method; so
+    # this is a guess, which _check_recipe compares with what the parser has found.
+    files = [
+        Path(token)
+        for before, token in zip(["", *argv], argv, strict=False)
+        if token.endswith(ENDINGS) and not token.startswith("--") and not _wants_value(before)
+    ]
     profile = _last_value(argv, "--profile")
     if files:
-        return read_recipe(files[0], profile)
+        return files[0], *read_recipe(files[0], profile)
     if profile is not None:
         raise ValueError(f"--profile {profile} belongs to a recipe; give its file first")
-    return {}, Study()
+    return None, {}, Study()
+
+
+def _wants_value(token: str) -> bool:
+    return token.startswith("--") and "=" not in token
+
+
+def _check_recipe(given: str | None, read: Path | None) -> None:
+    """Refuse a recipe that was not read, which would leave the defaults to run.
+
+    Raises:
+        ValueError: Naming the file that was meant, as far as can be known.
+    """
+    if given is not None and (Path(given) / CONFIG).is_file():
+        raise ValueError(f"{given} is a folder; its recipe is {Path(given) / CONFIG}")
+    if given is not None and read != Path(given):
+        raise ValueError(f"no recipe at {given}; recipes end in {ENDINGS[0]}")
+    if given is None and read is not None:
+        raise ValueError(f"{read} stands among the values of an option; give the recipe first")
 
 
 def _own_memory(settings: dict[str, Any], method: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -154,13 +139,15 @@ def _own_memory(settings: dict[str, Any], method: str) -> tuple[dict[str, Any], 
 
 def _parse(
     argv: Sequence[str],
+    file: Path | None,
     settings: dict[str, Any],
     method: str,
     prog: str,
     description: str,
     extend: Callable[[ArgumentParser], None] | None,
 ) -> tuple[Config, Any]:
-    parser = settings_parser(prog, method, description=description)
+    asked = "-h" in argv or "--help" in argv
+    parser = settings_parser(prog, method, description=description, explain=asked)
     if extend is not None:
         extend(parser)
     known = known_keys(method)
@@ -173,6 +160,7 @@ def _parse(
         arguments = parser.parse_args(list(argv), namespace=defaults)
     except ArgumentError as error:
         raise ValueError(_explain(str(error), method)) from error
+    _check_recipe(arguments.recipe, file)
     if arguments.data_root is not None:
         arguments.benchmark.root = arguments.data_root
     return _config(arguments), arguments
@@ -208,20 +196,13 @@ def _method_name(argv: Sequence[str], recipe: dict[str, Any]) -> str:
 
 def _explain(message: str, method: str) -> str:
     """The parser's message in words, with the nearest choices where there are choices."""
-    found = re.search(
-        r'key "(?P<key>[\w.]+)":(?P<problem>.*)(Got|Given) value: (?P<value>.*)', message, re.S
-    )
-    if found is None:
+    key = re.search(r'key "([\w.]+)"', message)
+    value = re.search(r"(?:Got|Given) value: (.*)", message)
+    if key is None or value is None:
         return message
-    key, value = found["key"], found["value"].strip()
-    section, _, name = key.partition(".")
-    if section == "method":
-        kind = METHOD_OPTIONS[method].get(name)
-    elif section in SECTIONS:
-        kind = typing.get_type_hints(SECTIONS[section])[name]
-    else:
-        kind = typing.Literal[LOGGERS] if section == "loggers" else int
+    problem = f"{key[1]} cannot be {value[1].strip()!r}"
+    kind = kind_of(key[1], method)
     choices = [str(choice) for choice in typing.get_args(kind) if isinstance(choice, str)]
     if choices:
-        return f"{key} cannot be {value!r}; choose {closest(value, choices, len(choices))}"
-    return f"{key} cannot be {value!r}; it must be {getattr(kind, '__name__', kind)}"
+        return f"{problem}; choose {closest(value[1].strip(), choices, len(choices))}"
+    return f"{problem}; it must be {getattr(kind, '__name__', kind)}"

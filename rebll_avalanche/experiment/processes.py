@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-import warnings
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from multiprocessing import connection
@@ -19,6 +18,7 @@ from typing import Any
 from rebll_avalanche.allocator import keep_freed_memory
 from rebll_avalanche.experiment.config import Config
 from rebll_avalanche.experiment.study import Planned
+from rebll_avalanche.own_warnings import pass_on_warnings
 
 HEAVY = "rebll_avalanche.experiment.run"
 
@@ -134,22 +134,12 @@ def _work(config: Config, folder: Path, sender: Any, threads: int | None) -> Non
         stop_on_terminate()
         if threads is not None:
             torch.set_num_threads(threads)
-        warnings.showwarning = _passed_on(sender)
+        pass_on_warnings(lambda message: sender.send(("warning", message)))
         run_experiment(config, folder, watcher=EpochsOnBar(_Messages(sender)))
     except KeyboardInterrupt:
         sender.send(("KeyboardInterrupt", "stopped"))
     except Exception as error:
         sender.send((type(error).__name__, str(error) or repr(error)))
-
-
-def _passed_on(sender: Any) -> Any:
-    """Warnings of this package for the table to print; those of others stay out of the way."""
-
-    def show(message: Warning | str, category: type[Warning], filename: str, *_: Any) -> None:
-        if category is UserWarning and "rebll_avalanche" in filename:
-            sender.send(("warning", str(message)))
-
-    return show
 
 
 def _end_with_parent() -> None:

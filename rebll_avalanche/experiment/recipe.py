@@ -22,8 +22,9 @@ from typing import Any
 
 import yaml
 
-from rebll_avalanche.experiment.config import flat, known_keys
+from rebll_avalanche.experiment.config import known_keys, listed
 from rebll_avalanche.experiment.methods import METHOD_OPTIONS
+from rebll_avalanche.run_files import flat
 
 ALL = "all"
 # What a run adds to its own config.yaml; such a file is a recipe too.
@@ -185,8 +186,7 @@ def study_of(given: Mapping[str, Any]) -> Study:
     values = dict(given)
     for key in ("methods", "scenarios", "seeds"):
         if key in values:
-            entry = values[key]
-            values[key] = tuple(entry if isinstance(entry, list | tuple) else [entry])
+            values[key] = listed(values[key])
     for key in ("sweep", "per_method"):
         if not isinstance(values.get(key, {}), Mapping):
             raise ValueError(f"{key} must hold names and what belongs to them, got {values[key]!r}")

@@ -50,7 +50,7 @@ class Cell:
 
     Attributes:
         spread: Mean and standard deviation; ``None`` if it was never measured.
-        best: Whether it is the best of its column and setting, ceilings apart.
+        best: Whether it prints the best number of its column and setting, ceilings apart.
         p_value: Of the paired test against the best; NaN where there is nothing to test.
     """
 
@@ -137,23 +137,18 @@ def _values(group: Group, metric: str) -> dict[int, float]:
 
 def _cells(setting: Setting, metric: str, lower_is_better: bool) -> list[Cell]:
     """One column of a setting, a cell per group."""
-    measured = [values for group in setting.competitors if (values := _values(group, metric))]
-
-    def quality(values: dict[int, float]) -> float:
-        mean = sum(values.values()) / len(values)
-        return -mean if lower_is_better else mean
-
-    best = max(measured, key=quality, default={})
+    best = setting.best(metric, lower_is_better=lower_is_better)
+    winners = [_values(group, metric) for group in setting.groups if group.label in best]
+    # Those that print the same number share the mark; a test needs one of them to compare with.
+    choose = min if lower_is_better else max
+    winner = choose(winners, key=lambda values: sum(values.values()) / len(values), default={})
     cells = []
     for group in setting.groups:
-        mine = _values(group, metric)
-        spread = Spread.of(mine.values())
-        if spread is None or group.ceiling or len(measured) < 2:
-            cells.append(Cell(spread))
-        elif mine == best:
-            cells.append(Cell(spread, best=True))
+        spread = group.last(metric)
+        if spread is None or group.ceiling or group.label in best:
+            cells.append(Cell(spread, best=group.label in best))
         else:
-            cells.append(Cell(spread, p_value=paired_p_value(mine, best)))
+            cells.append(Cell(spread, p_value=paired_p_value(_values(group, metric), winner)))
     return cells
 
 

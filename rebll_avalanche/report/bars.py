@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from textwrap import fill
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,6 +15,9 @@ from rebll_avalanche.report.style import INK, MUTED, Look, canvas
 
 BINS = 25
 SMALLEST_SHARE = 1e-4
+# Letters of a line beside a bar: more of them would leave no room for the bars. Rows and further lines
+# have a height in pixels.
+LABEL, ROW, LINE = 24, 24, 12
 
 
 def pooled_scores(runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
@@ -72,10 +76,12 @@ def cost_bars(
     costs = [(group, spread) for group in groups if (spread := cost(group)) is not None]
     if not costs:
         return None
-    with canvas(width, 24 * len(costs) + 16) as (figure, axes):
-        places = np.arange(len(costs))
+    labels = [fill(group.label, LABEL) for group, _ in costs]
+    rows = np.array([ROW + LINE * label.count("\n") for label in labels])
+    places = np.cumsum(rows) - rows / 2
+    with canvas(width, rows.sum() + 16) as (figure, axes):
         axes.barh(
-            places, [spread.mean for _, spread in costs], height=0.56,
+            places, [spread.mean for _, spread in costs], height=0.56 * ROW,
             color=[INK if group.ceiling else looks[group.label].colour for group, _ in costs],
         )  # fmt: skip
         for place, (_, spread) in zip(places, costs, strict=True):
@@ -83,9 +89,9 @@ def cost_bars(
                 write(spread.mean), (spread.mean, place), xytext=(5, 0),
                 textcoords="offset points", va="center", fontsize=9, color=INK,
             )  # fmt: skip
-        axes.set_yticks(places, [group.label for group, _ in costs], color=INK)
+        axes.set_yticks(places, labels, color=INK)
         axes.set_xlim(0, 1.22 * max(spread.mean for _, spread in costs))
-        axes.invert_yaxis()
+        axes.set_ylim(rows.sum(), 0)
         axes.grid(False)
         axes.set_xticks([])
         axes.spines["bottom"].set_visible(False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rebll_avalanche.report.names import BENCHMARKS, value
+from rebll_avalanche.report.names import BENCHMARKS, percent, value
 from rebll_avalanche.report.runs import Run, Step
 
 
@@ -121,6 +121,18 @@ class Setting:
     def experiences(self) -> int:
         """How many experiences the longest run has finished."""
         return max(len(run.steps) for group in self.groups for run in group.runs)
+
+    def best(self, metric: str, *, lower_is_better: bool = False) -> set[str]:
+        """Labels of the competitors that print the best number; ties all count, one alone does not."""
+        values = {
+            group.label: float(percent(spread.mean))
+            for group in self.competitors
+            if (spread := group.last(metric))
+        }
+        if len(values) < 2:
+            return set()
+        target = min(values.values()) if lower_is_better else max(values.values())
+        return {label for label, printed in values.items() if printed == target}
 
     def has(self, metric: str) -> bool:
         """Whether any experiment has measured it."""

@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 import yaml
 
+from rebll_avalanche.run_files import CONFIG, METRICS, SAME_BITS, SAME_EXPERIMENT, config_of, flat
+
 # The sections of config.yaml that decide something; the others are a record of how the run was made.
 DECISIONS = ("benchmark", "model", "method", "training", "evaluation")
-# Two runs may differ in these and still be the same experiment.
-IRRELEVANT = (
-    "benchmark.root", "benchmark.image_cache", "evaluation.batch_size", "training.device",
-    "training.num_workers",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,8 @@ class Run:
         return {
             key: value
             for key, value in decided.items()
-            if key not in IRRELEVANT and not (key.startswith("benchmark.") and _off(value))
+            if key not in (*SAME_BITS, *SAME_EXPERIMENT)
+            and not (key.startswith("benchmark.") and _off(value))
         }
 
     @property
@@ -128,13 +126,9 @@ def read_run(folder: str | Path) -> Run:
         ValueError: When a file in it is damaged, naming file and line.
     """
     folder = Path(folder)
-    config, metrics = folder / "config.yaml", folder / "metrics.jsonl"
-    if not config.is_file():
-        raise FileNotFoundError(
-            f"{folder} is not a run: it has no config.yaml; give a folder that `rebll run` wrote"
-        )
+    config, metrics = config_of(folder), folder / METRICS
     if not metrics.is_file():
-        raise FileNotFoundError(f"{folder} has not finished its first experience: no metrics.jsonl")
+        raise FileNotFoundError(f"{folder} has not finished its first experience: no {METRICS}")
     steps = []
     for number, line in enumerate(metrics.read_text(encoding="utf-8").splitlines(), start=1):
         if line.strip():
@@ -164,7 +158,7 @@ def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
     runs, left_out = [], []
     found: dict[Path, None] = {}
     for folder in map(Path, folders):
-        inside = sorted(path.parent for path in folder.rglob("config.yaml"))
+        inside = sorted(path.parent for path in folder.rglob(CONFIG))
         # Hidden folders are those that something is still being written to.
         whole = [run for run in inside if not _hidden(run.relative_to(folder))]
         found |= dict.fromkeys(whole or [folder])
@@ -174,21 +168,6 @@ def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
         except (FileNotFoundError, ValueError) as error:
             left_out.append(str(error))
     return runs, left_out
-
-
-def flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted keys, as on the command line.
-
-    >>> flat({"method": {"name": "rebll", "alpha": 1.2}, "seed": 0})
-    {'method.name': 'rebll', 'method.alpha': 1.2, 'seed': 0}
-    """
-    result: dict[str, Any] = {}
-    for key, value in nested.items():
-        if isinstance(value, dict):
-            result |= flat(value, f"{prefix}{key}.")
-        else:
-            result[prefix + key] = value
-    return result
 
 
 def _off(value: Any) -> bool:

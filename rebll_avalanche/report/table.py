@@ -54,15 +54,16 @@ class Table:
 def setting_table(setting: Setting) -> Table:
     """Mean and standard deviation over seeds; the best of each column among what competes is marked."""
     blocks = _blocks(setting)
-    best = {column.metric: _best(setting, column) for _, columns in blocks for column in columns}
+    best = {
+        column.metric: setting.best(column.metric, lower_is_better=column.lower_is_better)
+        for _, columns in blocks
+        for column in columns
+    }
     rows = []
     for group in setting.groups:
         cells = tuple(
             tuple(
-                _cell(
-                    group.last(column.metric),
-                    not group.ceiling and group.label in best[column.metric],
-                )
+                _cell(group.last(column.metric), group.label in best[column.metric])
                 for column in columns
             )
             for _, columns in blocks
@@ -98,19 +99,6 @@ def _blocks(setting: Setting) -> tuple[tuple[str, tuple[Column, ...]], ...]:
         blocks.append(("Last", (Column("mAP", "mAP"),)))
     blocks.append(("Avg", (Column("mAP", "AvgmAP"),)))
     return tuple(blocks)
-
-
-def _best(setting: Setting, column: Column) -> set[str]:
-    """Labels of the experiments that print the best number; ties all count."""
-    values = {
-        group.label: round(100 * spread.mean, 1)
-        for group in setting.competitors
-        if (spread := group.last(column.metric))
-    }
-    if len(values) < 2:
-        return set()
-    target = min(values.values()) if column.lower_is_better else max(values.values())
-    return {label for label, value in values.items() if value == target}
 
 
 def _cell(spread: Spread | None, best: bool) -> Cell:

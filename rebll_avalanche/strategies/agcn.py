@@ -15,8 +15,9 @@ class AGCN(FineTuning):
     """See :class:`~rebll_avalanche.plugins.agcn.AGCNPlugin`; its network is ``head="agcn"``.
 
     Args:
-        classification_weight: See the plugin.
-        relationship_weight: See the plugin.
+        classification_weight: Weight of the classification once there is a teacher; distillation gets
+            the rest.
+        relationship_weight: Weight of the distillation of the graph's nodes.
         soft_labels: See the plugin.
         plugins: Further plugins, called before this method's own.
         **options: As in :class:`FineTuning`.

@@ -19,8 +19,9 @@ class CSC(FineTuning):
         mem_size: Number of images kept for replay; their unknown labels stay masked. 0 is CSC without
             memory.
         replay_weight: Weight of the replayed labels' cross-entropy.
-        classification_weight: See the plugin.
-        entropy_weight: See the plugin.
+        classification_weight: Weight of the classification once there is a teacher; distillation gets
+            the rest.
+        entropy_weight: Weight of the entropy.
         entropy_classes: See the plugin.
         entropy_reduction: See the plugin.
         plugins: Further plugins, called before this method's own.

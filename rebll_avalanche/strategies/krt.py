@@ -16,7 +16,7 @@ class KRT(FineTuning):
 
     Args:
         mem_size: Number of images kept for replay; 0 is KRT without memory.
-        lambda_token: See the plugin.
+        lambda_token: Weight of the distillation of tokens.
         labels_per_image: See the plugin.
         plugins: Further plugins, called before this method's own.
         **options: As in :class:`FineTuning`.

@@ -122,7 +122,9 @@ def test_the_year_2012_has_train_and_val(devkit):
 
 
 def test_a_missing_devkit_says_where_it_was_looked_for(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"trainval\.txt is missing.*download=True"):
+    with pytest.raises(
+        FileNotFoundError, match=r"trainval\.txt is missing.*--data-root.*download=True"
+    ):
         VOC2007("B5-C3", root=tmp_path / "nowhere")
 
 

@@ -46,6 +46,15 @@ def test_folders_that_are_left_out_change_the_exit_code(run_folder, tmp_path, ca
     assert "other is not a run" in capsys.readouterr().err
 
 
+def test_a_page_does_not_take_the_place_of_a_folder(run_folder, capsys):
+    assert cli.main(["report", str(run_folder), "-o", str(run_folder)]) == 2
+    said = capsys.readouterr().err
+    assert (
+        said
+        == f"rebll report: {run_folder} is a folder; name a file, such as -o {run_folder}/report.html\n"
+    )
+
+
 def test_no_run_at_all_is_an_error(tmp_path, capsys):
     assert cli.main(["report", str(tmp_path)]) == 2
     said = capsys.readouterr().err

@@ -122,6 +122,24 @@ def test_a_run_learns_a_new_class_and_fills_its_memory(
     assert extend_run(folder, new_labels, new_labels.parent, benchmark=pictures) == records
 
 
+def test_a_missing_new_image_is_refused_with_the_way_out_or_skipped(
+    tmp_path: Path, pictures: MultiLabelBenchmark, new_labels: Path, config: Config
+) -> None:
+    folder = tmp_path / "run"
+    run_experiment(config, folder, benchmark=pictures)
+    (new_labels.parent / "0.png").unlink()
+    with pytest.raises(
+        FileNotFoundError, match=r"0\.png \(missing\).*rebll extend: --on-error skip"
+    ):
+        extend_run(folder, new_labels, new_labels.parent, benchmark=pictures)
+    with pytest.warns(UserWarning, match="they are skipped"):
+        records = extend_run(
+            folder, new_labels, new_labels.parent, on_error="skip", benchmark=pictures
+        )
+    assert records[2]["classes_seen"] == 3
+    assert read_config(folder)["extensions"][0]["on_error"] == "skip"
+
+
 @pytest.mark.parametrize("method", ["closed-form", "l3a", "rebll-closed-form"])
 def test_sums_are_extended_like_anything_else(
     tmp_path: Path, pictures: MultiLabelBenchmark, new_labels: Path, config: Config, method: str

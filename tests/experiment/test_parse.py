@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from rebll_avalanche.experiment.config import Config, differences, known_keys
-from rebll_avalanche.experiment.parse import parse_settings
+from rebll_avalanche.experiment.config import Config, known_keys
+from rebll_avalanche.experiment.parse import parse_settings, parse_study
+from rebll_avalanche.run_files import changes
 
 RECIPE = """
 benchmark: {name: scenes, scenario: B4-C2}
@@ -71,7 +73,15 @@ def test_another_method_has_other_parameters(recipe: str) -> None:
         (["--loggers", "[wand]"], "cannot be 'wand'; choose wandb"),
         (["--evaluation.stream", "valid"], r"needs benchmark\.validation_size"),
         (["--benchmark.name", "csv"], r"needs benchmark\.labels"),
+        (["--loggers", "wand"], "cannot be 'wand'; choose wandb"),
         (["--evaluation.thresholds", "[80]"], "probabilities"),
+        (["--evaluation.thresholds", "[]"], r"evaluation\.thresholds must hold at least one"),
+        (["--evaluation.thresholds", "[high]"], "cannot be 'high'; it must be float"),
+        (["--seed", "-1"], "seed must lie between 0 and 4294967295, got -1"),
+        (["--benchmark", "a.yaml"], "benchmark is not a setting; the nearest are benchmark"),
+        (["--method=a.yaml"], r"method is not a setting of rebll; the nearest are method\.name"),
+        (["nosuch"], "no recipe at nosuch; recipes end in .yaml"),
+        (["--folder", "some.yaml"], "folder is not a setting"),
     ],
 )
 def test_what_is_wrong_is_named_with_what_is_right(argv: list[str], message: str) -> None:
@@ -98,6 +108,35 @@ def test_a_wrong_recipe_is_refused(tmp_path: Path, text: str, message: str) -> N
         parse(str(tmp_path / "none.yaml"))
 
 
+def test_a_recipe_that_is_not_one_starts_no_other_run(tmp_path: Path, recipe: str) -> None:
+    (tmp_path / "notes.md").touch()
+    with pytest.raises(ValueError, match=r"no recipe at .*notes\.md; recipes end in \.yaml"):
+        parse(str(tmp_path / "notes.md"))
+    with pytest.raises(ValueError, match="no recipe at"):
+        parse(str(tmp_path))
+    (tmp_path / "config.yaml").touch()
+    with pytest.raises(ValueError, match=r"is a folder; its recipe is .*config\.yaml"):
+        parse(str(tmp_path))
+
+
+def test_a_value_of_an_option_is_no_recipe(recipe: str) -> None:
+    assert parse("--benchmark.root", recipe).training.epochs == Config().training.epochs
+
+    def methods(parser: Any) -> None:
+        parser.add_argument("--methods", nargs="+", type=str)
+
+    with pytest.raises(ValueError, match=r"recipe\.yaml stands among the values of an option"):
+        parse_study(["--methods", "rebll", recipe], prog="rebll table", extend=methods)
+
+
+def test_a_single_value_stands_for_a_list_of_one(tmp_path: Path) -> None:
+    given = parse("--loggers", "tensorboard", "--evaluation.thresholds", "0.5")
+    assert (given.loggers, given.evaluation.thresholds) == (("tensorboard",), (0.5,))
+    path = tmp_path / "recipe.yaml"
+    path.write_text("loggers: tensorboard\nevaluation: {thresholds: 0.5}")
+    assert parse(str(path)) == given
+
+
 def test_the_config_of_a_run_is_a_recipe(tmp_path: Path) -> None:
     config = parse(
         "--method.mem_size", "7", "--evaluation.thresholds", "[0.3]", "--loggers", "[text]"
@@ -105,12 +144,15 @@ def test_the_config_of_a_run_is_a_recipe(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(config.to_dict() | {"versions": {"torch": "2"}, "git": {}}))
     assert parse(str(path)) == config
-    assert differences(config.to_dict(), parse(str(path)).to_dict()) == []
+    assert changes(config.to_dict(), parse(str(path)).to_dict()) == ({}, {})
 
 
-def test_where_the_data_lie_is_no_difference() -> None:
-    here, there = (parse("--benchmark.root", root).to_dict() for root in ("here", "there"))
-    assert differences(here, there) == []
+def test_where_things_lie_and_what_is_logged_changes_nothing() -> None:
+    here, there = (
+        parse("--benchmark.root", at, "--benchmark.image_cache", at, "--loggers", loggers).to_dict()
+        for at, loggers in (("here", "[]"), ("there", "[text]"))
+    )
+    assert changes(here, there) == ({}, {})
 
 
 def test_every_known_key_is_an_option() -> None:

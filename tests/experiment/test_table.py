@@ -13,6 +13,9 @@ import yaml
 
 from rebll_avalanche.experiment import table
 from rebll_avalanche.experiment.config import Config
+from rebll_avalanche.report.groups import settings_of
+from rebll_avalanche.report.runs import read_run
+from rebll_avalanche.report.table import setting_table
 
 THRESHOLDS = (0.8, 0.5)
 LAST = {"rebll": [0.80, 0.82, 0.81], "lwf": [0.60, 0.63, 0.61], "er": [0.79, 0.83, 0.80]}
@@ -73,6 +76,19 @@ def test_rows_are_sorted_the_best_marked_and_the_worse_tested(folders: list[Path
     assert [row.cells["FPR@0.8"].best for row in rows.values()] == [False, False, False, True]
     assert rows["rebll"].of_joint == pytest.approx(0.9)
     assert (rows["er"].seconds, rows["er"].peak_bytes, rows["er"].parameters) == (90, 2e9, 3.5e6)
+
+
+def test_what_prints_the_same_is_as_good_here_and_in_the_report(
+    write_run: Callable[..., Path],
+) -> None:
+    values = {"rebll": (0.8101, 0.8102), "er": (0.8100, 0.8101), "lwf": (0.5, 0.6)}
+    folders = [write_run(m, seed, value) for m in values for seed, value in enumerate(values[m])]
+    cells = [row.cells["mAP"] for row in table.compare(folders, THRESHOLDS)]
+    assert [cell.best for cell in cells] == [True, True, False]
+    assert [math.isnan(cell.p_value) for cell in cells] == [True, True, False]
+    (setting,) = settings_of([read_run(folder) for folder in folders])
+    rows = setting_table(setting).rows
+    assert [row.cells[0][0].best for row in rows] == [True, True, False]
 
 
 def test_the_values_of_a_sweep_are_rows(write_run: Callable[..., Path]) -> None:

@@ -1,5 +1,8 @@
 """What is drawn is what was measured: lines, bars and squares are read back from the figures."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex, to_rgb
@@ -10,7 +13,7 @@ from rebll_avalanche.report.groups import settings_of, sweeps_of
 from rebll_avalanche.report.matrices import class_ap_matrix, memory_matrix, memory_shares
 from rebll_avalanche.report.names import duration
 from rebll_avalanche.report.runs import read_runs
-from rebll_avalanche.report.style import Look, looks
+from rebll_avalanche.report.style import Look, looks, svg_text
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +152,25 @@ def test_bars_have_the_length_of_the_cost(setting, appearance):
     assert [bar.get_width() for bar in axes.patches] == [seconds(g).mean for g in setting.groups]
     assert texts(axes)[0] == duration(seconds(setting.groups[0]).mean)
     assert cost_bars(setting.groups, lambda group: None, duration, appearance, width=330) is None
+
+
+def test_bars_keep_their_room_beside_long_labels(setting, appearance):
+    variant = (
+        ", lambda_akd 0.3, teacher_targets corrected, relabel_by prevalence, backbone_lr_scale 0.1"
+    )
+    groups = [replace(group, label=group.label + variant) for group in setting.groups]
+    shown = {group.label: appearance[setting.groups[1].label] for group in groups}
+    figure = cost_bars(
+        groups,
+        lambda group: group.total(lambda step: step.seconds, sum),
+        duration,
+        shown,
+        width=330,
+    )
+    svg_text(figure)  # matplotlib warns, which is an error here, when a layout does not fit
+    (axes,) = figure.axes
+    assert axes.get_position().width > 0.4
+    written = [label.get_text() for label in axes.get_yticklabels()]
+    assert [label.replace("\n", " ") for label in written] == [group.label for group in groups]
+    boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
+    assert all(above.y0 >= below.y1 for above, below in pairwise(boxes))
