@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -25,7 +26,7 @@ HERE = Path(__file__).parent
 SHARE, POINTS = 0.03, 2.0
 HEADINGS = (
     "method", "paper: Last / CF1 / OF1 / Avg / FPR", "share", "measured, at 0.8", "share",
-    "seeds", "status", "why",
+    "seeds", "status", "how",
 )  # fmt: skip
 BEST = {"alpha": ("figure5_alpha", "akd", 1.2), "beta": ("figure5_beta", "rebll", 0.7)}
 # Parameters that the paper does not give: what was measured with one value or another is all shown.
@@ -95,7 +96,7 @@ def judge(row: Row, share: float | None, line: Measured, joint: Measured | None)
 def lines_of(
     rows: Sequence[Row], where: str, scenario: str, found: Found, notes: Row
 ) -> Iterator[list[str]]:
-    """The lines of one table in one scenario."""
+    """The lines of one table in one scenario, each with a note of its own at the end."""
     for row in rows:
         if (row["where"], row["scenario"]) != (where, scenario):
             continue
@@ -107,15 +108,15 @@ def lines_of(
         of_method = notes.get(row["method"], "") if measured else "not run"
         note = notes.get(f"{where} {scenario} {row['method']}", of_method)
         if not measured:
-            yield [row["method"], paper, printed, "", "", "0", "not verified", note]
+            yield [row["method"], paper, printed, "", "", "0", "not verified", note, ""]
         for line in measured:
             values = [f"{line.means[name]:.1f}" if name in line.means else "-" for name in METRICS]
             kept, status = judge(row, share, line, ceiling(found, line.experiment))
             e = line.experiment
             chosen = f"{e.parameter} {e.value}" if e.parameter else ""
-            why = "; ".join(filter(None, (f"{e.network}, {e.training}", chosen, note)))
-            seeds = str(len(line.seeds))
-            yield [row["method"], paper, printed, " / ".join(values), kept, seeds, status, why]
+            why = "; ".join(filter(None, (f"{e.network}, {e.training}", chosen)))
+            seeds, shown = str(len(line.seeds)), " / ".join(values)
+            yield [row["method"], paper, printed, shown, kept, seeds, status, why, note]
 
 
 def sweep_lines(found: Found) -> Iterator[str]:
@@ -142,6 +143,19 @@ def sweep_lines(found: Found) -> Iterator[str]:
 def page(rows: Sequence[Row], measured: Sequence[Measured], notes: Row) -> str:
     """All of ``REPRODUCIBILITY.md``."""
     found = combined(measured)
+    sections: list[str] = []
+    statuses: Counter[str] = Counter()
+    reasons: dict[str, int] = {}
+    for where, scenario in dict.fromkeys((row["where"], row["scenario"]) for row in rows):
+        table = [list(HEADINGS), ["---"] * len(HEADINGS)]
+        for *line, why, note in lines_of(rows, where, scenario, found, notes):
+            statuses[line[-1].partition(":")[0]] += 1
+            mark = f"[^{reasons.setdefault(note, len(reasons) + 1)}]" if note else ""
+            table.append([*line, f"{why}{mark}"])
+        name = next(row["benchmark"] for row in rows if row["where"] == where)
+        sections.append(f"## {where}.yaml: {name} {scenario}")
+        sections.append("\n".join(f"| {' | '.join(line)} |" for line in table))
+    tally = ", ".join(f"{statuses[status]} {status}" for status in sorted(statuses))
     parts = [
         "# What of the paper has been reproduced",
         "Drawn by `benchmarks/paper/compare.py` from `measured.csv` and `figures.csv` beside it; what is "
@@ -153,13 +167,9 @@ def page(rows: Sequence[Row], measured: Sequence[Measured], notes: Row) -> str:
         "numbers were obtained; these need the profile `paper` and a GPU.",
         "Every row comes from `rebll table benchmarks/paper/RECIPE.yaml --profile PROFILE --data-root DATA` "
         "with the recipe that the heading names.",
+        f"**Rows**, one for each way in which a row of the paper was measured: {tally}.",
+        *sections,
     ]
-    for where, scenario in dict.fromkeys((row["where"], row["scenario"]) for row in rows):
-        lines = lines_of(rows, where, scenario, found, notes)
-        table = [list(HEADINGS), ["---"] * len(HEADINGS), *lines]
-        name = next(row["benchmark"] for row in rows if row["where"] == where)
-        parts.append(f"## {where}.yaml: {name} {scenario}")
-        parts.append("\n".join(f"| {' | '.join(line)} |" for line in table))
     parts.append("## Figures without numbers")
     parts.append(
         "\n".join(
@@ -172,6 +182,7 @@ def page(rows: Sequence[Row], measured: Sequence[Measured], notes: Row) -> str:
     )
     if measured:
         parts.append(f"{sum(len(line.seeds) for line in measured)} runs.")
+    parts += [f"[^{number}]: {note}." for note, number in reasons.items()]
     return "\n\n".join(parts) + "\n"
 
 

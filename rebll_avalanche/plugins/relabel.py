@@ -43,7 +43,8 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         lambda_new: Weight of a cross-entropy that counts the new classes as absent from the images of
             memory (0, as in the paper, leaves them out). New classes are otherwise seen in images of
             their own experience only, and lack negatives.
-        relabel_threshold: A missing label becomes 1 if the probability is above, else 0.
+        relabel_threshold: A missing label becomes 1 if the probability is above, else 0. The paper does
+            not say which it is; 0.8 did better on real images (benchmarks/results/why.md).
         exponent: ``"adaptive"``: beta log(seen classes); ``"fixed"``: beta itself.
         replay_loss: ``"er"``, or ``"bce"`` for plain binary cross-entropy.
         relabel: ``False`` keeps only the labels an image came with; the rest stays masked.
