@@ -21,6 +21,7 @@ from rebll_avalanche.experiment.foreign import unsaved
 from rebll_avalanche.experiment.lock import locked
 from rebll_avalanche.experiment.run import learn
 from rebll_avalanche.models.weights import file_hash
+from rebll_avalanche.run_files import config_of
 
 
 def extend_run(
@@ -50,6 +51,7 @@ def extend_run(
     Raises:
         ValueError: When the run is not finished, its method cannot go on, or no class is new.
     """
+    config_of(folder)  # or refuse, before a lock would make the folder
     with locked(folder):
         content = read_config(folder)
         config = Config.from_dict(content)

@@ -203,3 +203,9 @@ def test_nothing_new_is_refused_and_leaves_the_run_as_it_was(
     assert is_finished(folder)
     with pytest.raises(FileNotFoundError, match="no table of labels"):
         extend_run(folder, tmp_path / "none.csv", tmp_path, benchmark=pictures)
+
+
+def test_what_is_no_run_is_left_as_it_was(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="is not a run"):
+        extend_run(tmp_path / "nowhere", labels=tmp_path / "labels.csv", images=tmp_path)
+    assert not (tmp_path / "nowhere").exists()
