@@ -40,7 +40,7 @@ class Memory:
     """
 
     def __init__(self, mem_size: int, policy: str | SamplingPolicy = "reservoir") -> None:
-        if not isinstance(mem_size, int) or mem_size < 0:
+        if mem_size < 0 or mem_size != int(mem_size):
             raise ValueError(f"mem_size is a number of images, got {mem_size}")
         self.mem_size = mem_size
         self.policy = build_policy(policy)
