@@ -15,7 +15,7 @@ from rebll_avalanche import labels
 from rebll_avalanche.experiment.stream import run_stream
 from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.models import MultiLabelModel, build_model
-from rebll_avalanche.plugins import AKDPlugin
+from rebll_avalanche.plugins import SigmoidLwFPlugin
 from rebll_avalanche.strategies import RebLL
 from rebll_avalanche.strategies.baselines import FineTuning
 
@@ -77,7 +77,7 @@ def test_the_counter_sees_what_it_is_there_for():
 def test_one_teacher_pass_per_batch_without_autograd(vector_benchmark, others):
     """However many plugins ask: RebLL's own and others beside it."""
     benchmark = vector_benchmark()
-    plugins = [AKDPlugin(), AKDPlugin(alpha=0.0)][:others]
+    plugins = [SigmoidLwFPlugin(), SigmoidLwFPlugin(alpha=0.5)][:others]
     strategy = strategy_of(RebLL, mem_size=0, plugins=plugins)
     strategy.train(benchmark.train_stream[0])
     with watched_passes() as passes:
