@@ -20,10 +20,10 @@ from pathlib import Path
 
 import torch
 
-from rebll_avalanche.experiment.checkpoint import CheckpointFolder
-from rebll_avalanche.experiment.config import Config
-from rebll_avalanche.experiment.run import run_experiment
-from rebll_avalanche.experiment.state import pack
+from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder
+from rebll_avalanche.checkpointing.state import pack
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.running.run import run_experiment
 
 
 def settings(workers: int) -> Config:

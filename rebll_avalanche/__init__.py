@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 # Where each public name lives.
 _EXPORTS = {
-    "keep_freed_memory": "allocator",
+    "keep_freed_memory": "process",
     "PartialLabelBCE": "labels",
     "Scenario": "scenario",
     "Memory": "memory",
@@ -25,9 +25,9 @@ _EXPORTS = {
     "multilabel_metrics": "metrics",
     "read_metrics": "metrics",
     "last_evaluation": "metrics",
-    "run_stream": "experiment.stream",
-    "seed_everything": "experiment.seeding",
-    "run_experiment": "experiment.run",
+    "run_stream": "running.stream",
+    "seed_everything": "running.seeding",
+    "run_experiment": "running.run",
     "load_run": "inference",
     "build_model": "models",
     "AKDPlugin": "plugins",
@@ -71,7 +71,6 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from rebll_avalanche.allocator import keep_freed_memory
     from rebll_avalanche.benchmarks import (
         COCO2014,
         VOC2007,
@@ -79,10 +78,7 @@ if TYPE_CHECKING:
         from_csv,
         multilabel_benchmark,
     )
-    from rebll_avalanche.experiment.run import run_experiment
-    from rebll_avalanche.experiment.seeding import seed_everything
-    from rebll_avalanche.experiment.stream import run_stream
-    from rebll_avalanche.inference import load_run
+    from rebll_avalanche.inference.predictor import load_run
     from rebll_avalanche.labels import PartialLabelBCE
     from rebll_avalanche.memory import Memory
     from rebll_avalanche.metrics import (
@@ -99,6 +95,10 @@ if TYPE_CHECKING:
         SchedulePlugin,
         build_optimizer,
     )
+    from rebll_avalanche.process import keep_freed_memory
+    from rebll_avalanche.running.run import run_experiment
+    from rebll_avalanche.running.seeding import seed_everything
+    from rebll_avalanche.running.stream import run_stream
     from rebll_avalanche.scenario import Scenario
     from rebll_avalanche.strategies import METHODS, RebLL, get_method
 

@@ -6,7 +6,6 @@ Nothing heavy is imported here; each command imports what it needs when it is ca
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import os
 import signal
@@ -53,11 +52,12 @@ def _main(arguments: list[str]) -> int:
         return 0
     name = arguments[0]
     if name not in COMMANDS:
-        near = ", ".join(difflib.get_close_matches(name, COMMANDS, n=3, cutoff=0))
+        from rebll_avalanche.words import nearest
+
+        near = nearest(name, COMMANDS, 3)
         print(f"rebll: there is no command {name!r}; the nearest are {near}", file=sys.stderr)
         return 2
-    from rebll_avalanche.allocator import keep_freed_memory
-    from rebll_avalanche.own_warnings import pass_on_warnings
+    from rebll_avalanche.process import keep_freed_memory, pass_on_warnings
 
     keep_freed_memory()
     command = importlib.import_module(f"rebll_avalanche.commands.{name}")

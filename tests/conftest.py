@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+
+from rebll_avalanche.benchmarks import MultiLabelBenchmark, multilabel_benchmark
+from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder
+from rebll_avalanche.checkpointing.state import pack
+from rebll_avalanche.configuration.config import BenchmarkConfig, Config, TrainingConfig
+from rebll_avalanche.running.run import run_experiment
 
 # Real images for development lie beside the repository; where they do not, those tests have nothing to read.
 SHARED_DATA = Path(os.environ.get("REBLL_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -41,9 +50,6 @@ def coco_root() -> Path:
 @pytest.fixture
 def vector_benchmark():
     """A function that makes streams of small random vectors with random labels."""
-    import torch
-
-    from rebll_avalanche.benchmarks import multilabel_benchmark
 
     def make(scenario="B2-C1", classes=4, samples=24, features=6, dtype=torch.float32, **options):
         generator = torch.Generator().manual_seed(7)
@@ -61,9 +67,6 @@ def vector_benchmark():
 @pytest.fixture(scope="session")
 def trained_run(tmp_path_factory):
     """The folder of a finished run: two experiences of drawn scenes, seconds of training."""
-    from rebll_avalanche.experiment.config import BenchmarkConfig, Config, TrainingConfig
-    from rebll_avalanche.experiment.run import run_experiment
-
     folder = tmp_path_factory.mktemp("runs") / "scenes"
     config = Config(
         benchmark=BenchmarkConfig(scenario="B10-C10", train_size=80, test_size=80),
@@ -72,3 +75,56 @@ def trained_run(tmp_path_factory):
     )
     run_experiment(config, folder)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread for small networks; and a killed process, unlike a fallen computer, loses no writes."""
+    torch.set_num_threads(1)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+@pytest.fixture(scope="session")
+def vectors() -> MultiLabelBenchmark:
+    """Six classes in three experiences, linearly separable up to noise."""
+    generator = torch.Generator().manual_seed(0)
+    rule = torch.randn(8, 6, generator=generator)
+    x = torch.randn(160, 8, generator=generator)
+    y = (x @ rule > 1).float()
+    return multilabel_benchmark((x[:100], y[:100]), (x[100:], y[100:]), "B2-C2")
+
+
+@pytest.fixture
+def settings() -> Callable[..., Config]:
+    """A configuration for ``vectors``; arguments go into its sections."""
+
+    def make(
+        method: str = "rebll", *, training: dict[str, Any] | None = None, **options: Any
+    ) -> Config:
+        return Config.from_dict(
+            {
+                "benchmark": {"name": "scenes", "scenario": "B2-C2"},
+                "model": {"backbone": "vector"},
+                "method": {"name": method, **options},
+                "training": {"epochs": 2, "batch_size": 16, "lr": 0.05, "device": "cpu"}
+                | (training or {}),
+            }
+        )
+
+    return make
+
+
+@pytest.fixture
+def final_bits() -> Callable[[Path], dict[str, bytes]]:
+    """Every bit of a finished run that does not depend on the clock on the wall."""
+
+    def read(folder: Path) -> dict[str, bytes]:
+        end = CheckpointFolder(folder / "checkpoint").newest().end
+        end["strategy"]["plugins"].pop("Recorder-0")
+        numbers = [(record["metrics"], record["loss_terms"]) for record in end["records"]]
+        tensors: dict[str, torch.Tensor] = {}
+        text = repr((pack(end["strategy"], tensors), numbers))
+        bits = {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}
+        return {"text": text.encode()} | bits
+
+    return read

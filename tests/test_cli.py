@@ -15,7 +15,7 @@ import pytest
 
 import rebll_avalanche
 from rebll_avalanche.cli import COMMANDS, main
-from rebll_avalanche.own_warnings import pass_on_warnings
+from rebll_avalanche.process import pass_on_warnings
 
 
 def test_help_names_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,10 +12,10 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rebll_avalanche import labels
-from rebll_avalanche.experiment.stream import run_stream
 from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.models import MultiLabelModel, build_model
 from rebll_avalanche.plugins import SigmoidLwFPlugin
+from rebll_avalanche.running.stream import run_stream
 from rebll_avalanche.strategies import RebLL
 from rebll_avalanche.strategies.baselines import FineTuning
 

@@ -13,11 +13,11 @@ from PIL import Image
 from torch import Tensor
 
 from rebll_avalanche.benchmarks.coco import read_coco
+from rebll_avalanche.benchmarks.features import pooled_features, window_features
 from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.label_cache import LabelTable
 from rebll_avalanche.benchmarks.transforms import KeepAspect, Transform, to_unit_range
 from rebll_avalanche.benchmarks.voc import VOC_CLASSES, read_voc
-from rebll_avalanche.experiment.features import pooled_features, window_features
 from rebll_avalanche.models import build_model
 from rebll_avalanche.models.windows import ENLARGED
 

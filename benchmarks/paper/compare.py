@@ -18,8 +18,8 @@ from pathlib import Path
 import yaml
 from measured import METRICS, Experiment, Measured, combined, from_run, read, updated, write
 
-from rebll_avalanche.experiment.folder import is_finished
 from rebll_avalanche.report.runs import read_runs
+from rebll_avalanche.running.folder import is_finished
 
 HERE = Path(__file__).parent
 # How far a share of Joint may lie from the paper's, and false positives in points.

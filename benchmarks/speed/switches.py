@@ -31,7 +31,7 @@ from rebll_avalanche import (  # noqa: E402
 )
 from rebll_avalanche.benchmarks import training_transform  # noqa: E402
 from rebll_avalanche.benchmarks.shapes import CLASSES  # noqa: E402
-from rebll_avalanche.experiment.gradients import ChannelsLastPlugin, GradientPlugin  # noqa: E402
+from rebll_avalanche.plugins.gradients import ChannelsLastPlugin, GradientPlugin  # noqa: E402
 
 # What differs from the default: float32, one thread, contiguous, batch 32, not compiled.
 SWITCHES: dict[str, dict[str, Any]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,6 @@ from torch import Tensor
 from rebll_avalanche.benchmarks.cache import cached_images
 from rebll_avalanche.benchmarks.images import ImageFiles, Source, as_source
 from rebll_avalanche.labels import check_targets
-
-
-def one_of(name: str, value: str, allowed: Collection[str]) -> None:
-    """Refuse an option that does not exist, naming those that do."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
 
 
 def checked_split(name: str, images: Any, labels: Any) -> tuple[Source, Tensor]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from rebll_avalanche.benchmarks.checks import one_of
 from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
 from rebll_avalanche.benchmarks.label_cache import LabelTable, cached_table
 from rebll_avalanche.benchmarks.transforms import (
@@ -20,6 +19,7 @@ from rebll_avalanche.benchmarks.transforms import (
 )
 from rebll_avalanche.benchmarks.voc import POLICIES
 from rebll_avalanche.scenario import Experiences, Scenario
+from rebll_avalanche.words import check_choice
 
 
 class COCO2014(MultiLabelBenchmark):
@@ -49,7 +49,7 @@ class COCO2014(MultiLabelBenchmark):
         eval_transform: Transform | None = None,
         **options: Any,
     ) -> None:
-        one_of("crowd", crowd, POLICIES)
+        check_choice("crowd", crowd, POLICIES)
         train, test = (read_coco(root, split, crowd=crowd) for split in ("train2014", "val2014"))
         if train.class_names != test.class_names:
             differing = sorted(set(train.class_names) ^ set(test.class_names))

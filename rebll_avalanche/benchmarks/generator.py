@@ -13,7 +13,7 @@ from avalanche.benchmarks.utils.data import AvalancheDataset
 from avalanche.benchmarks.utils.transform_groups import TransformGroups
 from torch import Tensor
 
-from rebll_avalanche.benchmarks.checks import checked_split, one_of, usable_source
+from rebll_avalanche.benchmarks.checks import checked_split, usable_source
 from rebll_avalanche.benchmarks.dataset import MultiLabelDataset, Samples
 from rebll_avalanche.benchmarks.images import ImageFiles, Rows, Source
 from rebll_avalanche.benchmarks.kept import KeptPictures
@@ -27,6 +27,7 @@ from rebll_avalanche.benchmarks.transforms import (
 )
 from rebll_avalanche.labels import UNKNOWN
 from rebll_avalanche.scenario import ClassOrder, Experiences, Scenario
+from rebll_avalanche.words import check_choice
 
 MODES = ("overlap", "disjoint")
 MISSING = ("nan", "negative")
@@ -110,9 +111,9 @@ class MultiLabelBenchmark(CLScenario):
         on_error: str = "raise",
         features: Callable[[Source], Tensor] | None = None,
     ) -> None:
-        one_of("mode", mode, MODES)
-        one_of("missing", missing, MISSING)
-        one_of("on_error", on_error, ON_ERROR)
+        check_choice("mode", mode, MODES)
+        check_choice("missing", missing, MISSING)
+        check_choice("on_error", on_error, ON_ERROR)
         train_source, train_labels = checked_split("train", *train)
         test_source, test_labels = checked_split("test", *test)
         num_classes = train_labels.shape[1]
@@ -225,7 +226,7 @@ def multilabel_benchmark(
             * ``on_error``: ``"raise"``, or ``"skip"`` to go on without broken picture files. Files are
               checked here, before any epoch, and the outcome is remembered by their content.
             * ``features``: makes one vector of each picture, once, and experiences hold these; see
-              :class:`rebll_avalanche.experiment.features.FrozenFeatures`.
+              :class:`rebll_avalanche.benchmarks.features.FrozenFeatures`.
 
     Returns:
         A benchmark with ``train_stream``, ``test_stream`` and, when asked, ``valid_stream``.

@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from rebll_avalanche.benchmarks.checks import one_of
 from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
 from rebll_avalanche.benchmarks.label_cache import LabelTable, cached_table
 from rebll_avalanche.benchmarks.transforms import (
@@ -20,6 +19,7 @@ from rebll_avalanche.benchmarks.transforms import (
 )
 from rebll_avalanche.labels import UNKNOWN
 from rebll_avalanche.scenario import Experiences, Scenario
+from rebll_avalanche.words import check_choice
 
 VOC_CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
@@ -63,8 +63,8 @@ class VOC2007(MultiLabelBenchmark):
         eval_transform: Transform | None = None,
         **options: Any,
     ) -> None:
-        one_of("year", year, SPLITS)
-        one_of("difficult", difficult, POLICIES)
+        check_choice("year", year, SPLITS)
+        check_choice("difficult", difficult, POLICIES)
         train, test = (
             read_voc(root, year, split, class_names, difficult=difficult, download=download)
             for split in SPLITS[year]

@@ -17,7 +17,7 @@ from rebll_avalanche.commands.predict import Problems, image_files, plain_name
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rebll_avalanche.inference import TrainedModel
+    from rebll_avalanche.inference.predictor import TrainedModel
 
 HELP = """Draw where in images the model of a run sees each class. Without images, some of the run's own test
 images are taken, evenly from those with several labels; the report shows what is written to RUN/cam."""
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write pictures, overlays and ``cam.json``; 1 if an image could not be read."""
-    from rebll_avalanche.inference import load_run, overlay, reduced
+    from rebll_avalanche.inference.predictor import load_run, overlay, reduced
 
     trained = load_run(arguments.run)
     problems = Problems()
@@ -98,8 +98,8 @@ def _tested(trained: TrainedModel, count: int) -> Iterator[Shown]:
     from torch.nn.functional import pad
 
     from rebll_avalanche.benchmarks.transforms import as_pillow
-    from rebll_avalanche.experiment.build import build_benchmark
     from rebll_avalanche.labels import label_matrix
+    from rebll_avalanche.running.build import build_benchmark
 
     config = replace(trained.config, benchmark=trained.config.benchmark.of_pictures())
     dataset = build_benchmark(config).test_stream[-1].dataset

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def check_versions() -> Iterator[Finding]:
     """What is installed, and whether it fits together."""
-    from rebll_avalanche.experiment.environment import versions
+    from rebll_avalanche.running.environment import versions
 
     found = versions()
     yield GOOD, ", ".join(f"{name} {number}" for name, number in found.items() if number)

@@ -20,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export and check."""
-    from rebll_avalanche.inference import load_run
-    from rebll_avalanche.onnx_export import export_onnx
+    from rebll_avalanche.inference.onnx_export import export_onnx
+    from rebll_avalanche.inference.predictor import load_run
 
     file = arguments.onnx or arguments.run / "model.onnx"
     difference = export_onnx(load_run(arguments.run), file)

@@ -31,10 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Learn, and say what came out."""
-    from rebll_avalanche.commands.run import print_records, stop_on_terminate
+    from rebll_avalanche.commands.run import print_records
+    from rebll_avalanche.process import stop_on_terminate
 
     stop_on_terminate()
-    from rebll_avalanche.experiment.extend import extend_run
+    from rebll_avalanche.running.extend import extend_run
 
     images = arguments.images or arguments.labels.parent
     records = extend_run(

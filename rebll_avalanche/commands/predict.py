@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rebll_avalanche.inference import TrainedModel
+    from rebll_avalanche.inference.predictor import TrainedModel
 
 HELP = """Say which labels images have, by the model of a run: names and scores above a threshold.
 Unreadable files are reported and skipped; the exit code is 1 if there were any."""
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Predict; 1 if an image could not be read."""
-    from rebll_avalanche.inference import load_run
+    from rebll_avalanche.inference.predictor import load_run
 
     trained = load_run(arguments.run)
     threshold = trained.threshold if arguments.threshold is None else arguments.threshold
@@ -73,7 +73,7 @@ class Problems:
 
     def read(self, paths: Iterable[Path]) -> list[tuple[Path, Any]]:
         """The pictures that can be read, with their paths."""
-        from rebll_avalanche.inference import read_picture
+        from rebll_avalanche.inference.predictor import read_picture
 
         pictures = []
         for path in paths:
@@ -106,7 +106,7 @@ def write_maps(
     folder: Path,
 ) -> list[dict[str, str]]:
     """Write one overlay per label; returns label and file of each."""
-    from rebll_avalanche.inference import overlay
+    from rebll_avalanche.inference.predictor import overlay
 
     names = list(labels)
     if not names:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ Stopped at any moment, the same command goes on from the last finished epoch."""
 
 def parse(argv: Sequence[str]) -> Any:
     """The configuration and the folder."""
-    from rebll_avalanche.experiment.parse import parse_settings
+    from rebll_avalanche.configuration.parse import parse_settings
 
     def more(parser: Any) -> None:
         parser.add_argument("--folder", help="of the run; by default named after it, in runs/")
@@ -27,9 +26,10 @@ def run(arguments: Any) -> int:
     """Run, and say what came out."""
     config = arguments.config
     folder = Path(arguments.folder or Path("runs") / config.folder_name)
-    stop_on_terminate()
-    from rebll_avalanche.experiment.run import run_experiment
+    from rebll_avalanche.process import stop_on_terminate
+    from rebll_avalanche.running.run import run_experiment
 
+    stop_on_terminate()
     print_records(folder, run_experiment(config, folder))
     return 0
 
@@ -54,12 +54,3 @@ def write_page(folder: Path) -> Path:
     from rebll_avalanche.report import read_run, write_report
 
     return write_report([read_run(folder)], folder / "report.html")
-
-
-def stop_on_terminate() -> None:
-    """Treat SIGTERM as Ctrl-C: progress bars close, locks are released."""
-
-    def stop(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, stop)

@@ -13,7 +13,7 @@ STREAMS = ("train", "test", "valid")
 
 def parse(argv: Sequence[str]) -> Any:
     """The recipe and where to draw."""
-    from rebll_avalanche.experiment.parse import parse_settings
+    from rebll_avalanche.configuration.parse import parse_settings
 
     def more(parser: Any) -> None:
         parser.add_argument("--to", default="experiences.png", help="the PNG file to write")
@@ -32,8 +32,8 @@ def parse(argv: Sequence[str]) -> Any:
 def run(arguments: Any) -> int:
     """Draw."""
     from rebll_avalanche.benchmarks.show import draw_experiences
-    from rebll_avalanche.experiment.build import build_benchmark
-    from rebll_avalanche.experiment.stream import evaluation_stream
+    from rebll_avalanche.running.build import build_benchmark
+    from rebll_avalanche.running.stream import evaluation_stream
 
     benchmark = build_benchmark(arguments.config)
     evaluation_stream(benchmark, arguments.stream)

@@ -16,8 +16,8 @@ done. A recipe may name methods, scenarios, seeds and sweeps itself; what is giv
 
 def parse(argv: Sequence[str]) -> Any:
     """The recipe, what to vary, and where."""
-    from rebll_avalanche.experiment.parse import parse_study
-    from rebll_avalanche.experiment.study import plan
+    from rebll_avalanche.configuration.parse import parse_study
+    from rebll_avalanche.configuration.study import plan
 
     def more(parser: Any) -> None:
         own = "by default the recipe's"
@@ -57,9 +57,9 @@ def _check_parameters(given: Sequence[str], owner: str, methods: Sequence[str]) 
 
 def run(arguments: Any) -> int:
     """Run, compare, write; 1 if a run failed that was asked for by name."""
-    from rebll_avalanche.commands.run import stop_on_terminate
-    from rebll_avalanche.experiment.folder import is_finished
-    from rebll_avalanche.experiment.recipe import ALL
+    from rebll_avalanche.configuration.recipe import ALL
+    from rebll_avalanche.process import stop_on_terminate
+    from rebll_avalanche.running.folder import is_finished
 
     root = Path(arguments.folder or Path("runs", arguments.profile or ""))
     stop_on_terminate()
@@ -79,8 +79,8 @@ def _run_missing(planned: Sequence[Any], root: Path, jobs: int) -> tuple[int, in
     """Run what is not there; how many runs were refused by their settings, and how many broke."""
     from tqdm import tqdm
 
-    from rebll_avalanche.experiment.folder import check_unchanged, is_finished
-    from rebll_avalanche.experiment.processes import run_all
+    from rebll_avalanche.running.folder import check_unchanged, is_finished
+    from rebll_avalanche.running.processes import run_all
 
     for entry in planned:
         check_unchanged(entry.config, root / entry.name)
@@ -122,10 +122,10 @@ def _on_bar(bar: Any, places: dict[str, str]) -> Callable[[Any, str], None]:
 
 def _share_ceilings(planned: Sequence[Any], root: Path) -> None:
     """A method that sees all classes at once knows no scenario: one run serves all."""
-    from rebll_avalanche.experiment.config import Config
-    from rebll_avalanche.experiment.folder import copy_for_scenario, is_finished
-    from rebll_avalanche.experiment.methods import CEILINGS
+    from rebll_avalanche.configuration.config import Config
+    from rebll_avalanche.configuration.methods import CEILINGS
     from rebll_avalanche.run_files import CONFIG, changes
+    from rebll_avalanche.running.folder import copy_for_scenario, is_finished
 
     for entry in planned:
         folder, scenario = root / entry.name, entry.config.benchmark.scenario
@@ -146,7 +146,7 @@ def _draw_maps(arguments: Any, root: Path) -> None:
     import argparse
 
     from rebll_avalanche.commands import cam
-    from rebll_avalanche.experiment.folder import is_finished
+    from rebll_avalanche.running.folder import is_finished
 
     first = {entry.config.folder_stem: root / entry.name for entry in reversed(arguments.planned)}
     for folder in first.values():
@@ -160,15 +160,14 @@ def _draw_maps(arguments: Any, root: Path) -> None:
 
 def _write(finished: list[Path], stem: Path, arguments: Any) -> None:
     """The table and the report of these runs, named after the recipe."""
-    from rebll_avalanche.experiment import table
-    from rebll_avalanche.report import read_run, write_report
+    from rebll_avalanche.report import comparison, read_run, write_report
 
-    rows = table.compare(finished, arguments.thresholds)
-    forms = {"md": table.as_markdown, "csv": table.as_csv, "tex": table.as_latex}
+    rows = comparison.compare(finished, arguments.thresholds)
+    forms = {"md": comparison.as_markdown, "csv": comparison.as_csv, "tex": comparison.as_latex}
     for ending, form in forms.items():
         stem.with_name(f"{stem.name}.{ending}").write_text(form(rows, arguments.thresholds))
     page = write_report(
         [read_run(folder) for folder in finished], stem.with_name(f"{stem.name}.html")
     )
-    print(table.as_text(rows, arguments.thresholds))
+    print(comparison.as_text(rows, arguments.thresholds))
     print(f"also in {stem}.md, .csv and .tex; figures in {page}")

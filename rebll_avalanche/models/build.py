@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Any
 
 import timm
 from torch import Tensor, nn
 
+from rebll_avalanche.files import file_hash
 from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
 from rebll_avalanche.models.expanded import ExpandedLinear, RandomFeatures
@@ -18,7 +18,8 @@ from rebll_avalanche.models.lanes import LanedViT, LaneHead
 from rebll_avalanche.models.network import MultiLabelModel
 from rebll_avalanche.models.prompts import PromptedViT, PromptHead
 from rebll_avalanche.models.small_cnn import SmallCNN
-from rebll_avalanche.models.weights import file_hash, load_backbone_weights, pypi_weights_file
+from rebll_avalanche.models.weights import load_backbone_weights, pypi_weights_file
+from rebll_avalanche.words import nearest
 
 HEADS: dict[str, type[GrowingHead]] = {
     "linear": GrowingLinear,
@@ -86,7 +87,7 @@ def build_model(
         freeze_until: The backbone learns only after this part of it, by the backbone's own names
             (``"blocks.2"`` of an EfficientNet): less to compute, and less to forget.
         start_after: The network is what follows this part of the backbone, and its inputs are the maps
-            that come out of it: see :class:`~rebll_avalanche.experiment.features.FrozenFeatures`.
+            that come out of it: see :class:`~rebll_avalanche.benchmarks.features.FrozenFeatures`.
         in_features: Length of the vectors, for ``"vector"`` only.
         hidden_layer: Width of a layer that learns between vectors and head, for ``"vector"`` only.
         **head_options: Passed to the head (for ``"l2p"`` and ``"lanes"``, to what is learned beside the
@@ -164,9 +165,8 @@ def modules_until(network: nn.Module, last: str) -> list[nn.Module]:
     """
     names = [name for name, _ in network.named_modules() if name]
     if last not in names:
-        close = difflib.get_close_matches(last, names, n=5, cutoff=0)
         raise ValueError(
-            f"no part of the backbone is called {last!r}; there are {', '.join(close)}"
+            f"no part of the backbone is called {last!r}; there are {nearest(last, names, 5)}"
         )
     # Parents of the last module are only partly before its end.
     before = [name for name in names[: names.index(last) + 1] if not last.startswith(f"{name}.")]
@@ -180,10 +180,8 @@ def _timm_backbone(
     """The backbone with its weights; what they are is written into ``weights``."""
     architecture = name.split(".")[0]
     if architecture not in timm.list_models():
-        close = difflib.get_close_matches(
-            architecture, ["small_cnn", "vector", *timm.list_models()]
-        )
-        raise ValueError(f"no backbone is called {name!r}; the closest are {', '.join(close)}")
+        close = nearest(architecture, ["small_cnn", "vector", *timm.list_models()], 3)
+        raise ValueError(f"no backbone is called {name!r}; the closest are {close}")
     backbone = TimmFeatures(name, pretrained=pretrained == "timm")
     if pretrained == "timm":
         weights["source"] = f"timm:{backbone.network.pretrained_cfg.get('hf_hub_id', name)}"

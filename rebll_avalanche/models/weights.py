@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from pathlib import Path
 from typing import Any
@@ -96,12 +95,3 @@ def load_backbone_weights(backbone: nn.Module, path: Path, *, by_position: bool 
             f"{len(missing)} tensors missing {missing[:3]}, {len(wrong)} of another shape {wrong[:3]}"
         )
     backbone.load_state_dict({name: saved[name] for name in wanted})
-
-
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file, the name that cannot lie."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

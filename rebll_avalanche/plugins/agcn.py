@@ -8,8 +8,9 @@ from torch.nn.functional import mse_loss
 
 from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.plugins.akd import AKDPlugin
-from rebll_avalanche.plugins.options import check_choice, check_not_negative
+from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
+from rebll_avalanche.words import check_choice
 
 
 def label_graph_head(model: Any) -> GrowingAGCN:

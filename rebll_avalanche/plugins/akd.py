@@ -17,13 +17,13 @@ from rebll_avalanche.plugins.criterion import (
 )
 from rebll_avalanche.plugins.options import (
     EXPONENTS,
-    check_choice,
     check_not_negative,
     decay_exponent,
 )
 from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.scenario import class_range
+from rebll_avalanche.words import check_choice
 
 TEACHER_TARGETS = ("printed", "corrected")
 

@@ -8,7 +8,7 @@ from avalanche.training.plugins import SupervisedPlugin
 from avalanche.training.storage_policy import ExemplarsBuffer
 
 from rebll_avalanche.labels import label_matrix
-from rebll_avalanche.sampling import SamplingPolicy, build_policy, chosen_rows
+from rebll_avalanche.memory.sampling import SamplingPolicy, build_policy, chosen_rows
 
 
 class PolicyBuffer(ExemplarsBuffer):

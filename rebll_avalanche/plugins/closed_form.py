@@ -11,13 +11,13 @@ from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from rebll_avalanche.calibration import ScoreCalibration
+from rebll_avalanche.closed_form.calibration import ScoreCalibration
+from rebll_avalanche.closed_form.ridge import LinearScores, RidgeSolver
+from rebll_avalanche.closed_form.sums import RidgeSums, with_one
 from rebll_avalanche.labels import annotated, grown, label_matrix
 from rebll_avalanche.models.windows import seen_twice
-from rebll_avalanche.plugins.options import check_choice
-from rebll_avalanche.ridge import LinearScores, RidgeSolver
-from rebll_avalanche.ridge_sums import RidgeSums, with_one
 from rebll_avalanche.scenario import class_range
+from rebll_avalanche.words import check_choice
 
 CALIBRATIONS = ("logistic", "gaussian", "none")
 UNKNOWN_AS = ("negative", "hard", "soft", "prior")
@@ -31,8 +31,8 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
     """Replaces the rows of a linear head by a ridge regression on all images so far.
 
     Each experience is passed over once, in evaluation mode. An image adds to the sums of
-    :class:`~rebll_avalanche.ridge.RidgeSums` and is not kept. In a strategy that trains the network,
-    the pass follows the training; earlier sums are then of earlier features.
+    :class:`~rebll_avalanche.closed_form.sums.RidgeSums` and is not kept. In a strategy that trains the
+    network, the pass follows the training; earlier sums are then of earlier features.
 
     Args:
         unknown: What a label that nobody gave counts as: ``"negative"``; ``"hard"``: 1 if the model so
@@ -45,7 +45,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
             labels for other classes) then adds its new labels, and is not counted twice. Where every
             experience has all images of its classes, the head equals the one fitted to all labels.
         calibration: How scores become log-odds: ``"logistic"``, three numbers fitted to images that
-            the head has not seen (:class:`~rebll_avalanche.calibration.ScoreCalibration`);
+            the head has not seen (:class:`~rebll_avalanche.closed_form.calibration.ScoreCalibration`);
             ``"gaussian"``, from the sums alone; ``"none"``, plain scores.
         intercept: Fit one.
         weighting: ``"equal"``, or ``"inverse_sqrt"``: an image counts as much as the mean of

@@ -8,7 +8,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from rebll_avalanche.plugins.akd import AKDPlugin
-from rebll_avalanche.plugins.options import check_choice, check_not_negative
+from rebll_avalanche.plugins.options import check_not_negative
+from rebll_avalanche.words import check_choice
 
 
 def entropy_penalty(logits: Tensor, reduction: str = "class_sum") -> Tensor:

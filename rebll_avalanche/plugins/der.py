@@ -11,11 +11,11 @@ from torch import Tensor
 from rebll_avalanche.labels import UNKNOWN, annotated, check_criterion, seen_columns
 from rebll_avalanche.losses import bce_loss
 from rebll_avalanche.memory import Memory
+from rebll_avalanche.memory.sampling import SamplingPolicy
 from rebll_avalanche.plugins.criterion import plain_criterion
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import forward_frozen, whole_pictures
 from rebll_avalanche.plugins.terms import LossTerms
-from rebll_avalanche.sampling import SamplingPolicy
 
 
 def stored_logit_loss(logits: Tensor, stored: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch.nn.functional import cosine_similarity, logsigmoid
 
 from rebll_avalanche.labels import annotated, check_criterion, label_matrix, seen_columns
 from rebll_avalanche.memory import Memory
+from rebll_avalanche.memory.sampling import SamplingPolicy
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
 from rebll_avalanche.plugins.criterion import (
     check_steerable,
@@ -23,7 +24,6 @@ from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.tap import OutputTap
 from rebll_avalanche.plugins.teacher import Teacher, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
-from rebll_avalanche.sampling import SamplingPolicy
 from rebll_avalanche.scenario import class_range
 
 

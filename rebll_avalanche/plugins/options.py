@@ -1,4 +1,4 @@
-"""Small checks and choices that several plugins share."""
+"""Small checks that several plugins share."""
 
 from __future__ import annotations
 
@@ -23,9 +23,3 @@ def check_not_negative(**values: float) -> None:
     for name, value in values.items():
         if not value >= 0:
             raise ValueError(f"{name} must not be negative, got {value}")
-
-
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is not among the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")

@@ -8,13 +8,13 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 
 from rebll_avalanche.memory import Memory
+from rebll_avalanche.memory.sampling import SamplingPolicy
 from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.closed_form_teacher import ClosedFormTeacher
-from rebll_avalanche.plugins.options import check_choice
 from rebll_avalanche.plugins.relabel import OnlineRelabelPlugin
 from rebll_avalanche.plugins.teacher import Teacher
 from rebll_avalanche.plugins.terms import LossTerms
-from rebll_avalanche.sampling import SamplingPolicy
+from rebll_avalanche.words import check_choice
 
 TEACHERS = ("previous", "closed_form")
 

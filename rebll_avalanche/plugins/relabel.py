@@ -13,18 +13,18 @@ from torch import Tensor, nn
 from rebll_avalanche.labels import check_criterion, label_matrix
 from rebll_avalanche.losses import bce_loss, er_loss, probability
 from rebll_avalanche.memory import Memory, Provenance
+from rebll_avalanche.memory.sampling import SamplingPolicy
 from rebll_avalanche.plugins.criterion import check_steerable, plain_criterion
 from rebll_avalanche.plugins.options import (
     EXPONENTS,
-    check_choice,
     check_not_negative,
     decay_exponent,
 )
 from rebll_avalanche.plugins.relabel_rules import RULES, StreamShares, labels_from
 from rebll_avalanche.plugins.teacher import Teacher, forward_frozen, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
-from rebll_avalanche.sampling import SamplingPolicy
 from rebll_avalanche.scenario import class_range
+from rebll_avalanche.words import check_choice
 
 
 class OnlineRelabelPlugin(SupervisedPlugin):

@@ -7,8 +7,8 @@ from typing import Any
 
 from avalanche.training.plugins import SupervisedPlugin
 
+from rebll_avalanche.memory.sampling import SamplingPolicy
 from rebll_avalanche.plugins.der import DERPlusPlusPlugin
-from rebll_avalanche.sampling import SamplingPolicy
 from rebll_avalanche.strategies.baselines import FineTuning
 
 

@@ -5,7 +5,6 @@ A new method is one file with a strategy, and one line here.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +35,7 @@ from rebll_avalanche.strategies.l2p import L2P
 from rebll_avalanche.strategies.lwf import SigmoidLwF, SoftmaxLwF
 from rebll_avalanche.strategies.podnet import PODNet
 from rebll_avalanche.strategies.rebll import RebLL
+from rebll_avalanche.words import nearest
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,5 @@ def get_method(name: str) -> Method:
         ValueError: Listing the names that exist, closest first.
     """
     if name not in METHODS:
-        close = difflib.get_close_matches(name, METHODS, n=len(METHODS), cutoff=0)
-        raise ValueError(f"no method is called {name!r}; there are {', '.join(close)}")
+        raise ValueError(f"no method is called {name!r}; there are {nearest(name, METHODS)}")
     return METHODS[name]

@@ -7,7 +7,7 @@ from PIL import Image
 
 from rebll_avalanche import cli
 from rebll_avalanche.commands import cam
-from rebll_avalanche.inference import load_run
+from rebll_avalanche.inference.predictor import load_run
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from rebll_avalanche import cli, onnx_export
-from rebll_avalanche.inference import load_run
+from rebll_avalanche import cli
+from rebll_avalanche.inference import onnx_export
+from rebll_avalanche.inference.onnx_export import export_onnx
+from rebll_avalanche.inference.predictor import load_run
 from rebll_avalanche.models import build_model
-from rebll_avalanche.onnx_export import export_onnx
 
 missing = [n for n in ("onnx", "onnxruntime", "onnxscript") if importlib.util.find_spec(n) is None]
 needs_onnx = pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")

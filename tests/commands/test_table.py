@@ -9,7 +9,7 @@ import pytest
 
 from rebll_avalanche.cli import main
 from rebll_avalanche.commands.table import parse
-from rebll_avalanche.experiment.parse import parse_settings
+from rebll_avalanche.configuration.parse import parse_settings
 
 SMALL = """
 benchmark: {name: scenes, scenario: B10-C10, train_size: 60, test_size: 60, image_size: 16}

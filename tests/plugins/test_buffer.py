@@ -10,9 +10,9 @@ from avalanche.training.plugins import ReplayPlugin
 from avalanche.training.supervised import AGEM
 
 from rebll_avalanche.labels import label_matrix
+from rebll_avalanche.memory.sampling import build_policy
 from rebll_avalanche.models import build_model
 from rebll_avalanche.plugins.buffer import PolicyBuffer, SharedBudgetPlugin
-from rebll_avalanche.sampling import build_policy
 from rebll_avalanche.strategies import FineTuning, adopt
 
 

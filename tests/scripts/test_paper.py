@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rebll_avalanche.experiment.config import Config
+from rebll_avalanche.configuration.config import Config
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "paper" / "compare.py"
 

@@ -8,13 +8,13 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 
 from rebll_avalanche.benchmarks import multilabel_benchmark
+from rebll_avalanche.closed_form.ridge import RidgeSolver
+from rebll_avalanche.closed_form.sums import RidgeSums
 from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.models import build_model
 from rebll_avalanche.models.expanded import ExpandedLinear
 from rebll_avalanche.plugins import SchedulePlugin
 from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
-from rebll_avalanche.ridge import RidgeSolver
-from rebll_avalanche.ridge_sums import RidgeSums
 from rebll_avalanche.strategies import RebLL
 from rebll_avalanche.strategies.closed_form import L3A, ClosedForm
 

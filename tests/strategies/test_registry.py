@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from rebll_avalanche.benchmarks import multilabel_benchmark
-from rebll_avalanche.experiment.stream import run_stream
 from rebll_avalanche.models import build_model
+from rebll_avalanche.running.stream import run_stream
 from rebll_avalanche.strategies import METHODS, RebLL, get_method
 
 

@@ -1,0 +1,129 @@
+"""A stream that goes on: new images bring new classes to a benchmark that was learned already."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import torch
+from avalanche.benchmarks.scenarios.generic_scenario import CLScenario, EagerCLStream
+from avalanche.benchmarks.utils.data import AvalancheDataset
+from avalanche.benchmarks.utils.utils import concat_datasets
+from torch import Tensor
+from torch.nn.functional import pad
+
+from rebll_avalanche.benchmarks import MultiLabelBenchmark, from_csv
+from rebll_avalanche.benchmarks.generator import MultiLabelExperience
+from rebll_avalanche.benchmarks.images import Inputs
+from rebll_avalanche.benchmarks.transforms import is_picture
+from rebll_avalanche.labels import UNKNOWN
+from rebll_avalanche.scenario import Scenario
+
+
+def read_new_images(labels: str | Path, images: str | Path, **options: Any) -> MultiLabelBenchmark:
+    """All images and classes of a table as one experience; see :func:`from_csv` for its form."""
+    # Any number of classes can arrive one by one, which tells their names.
+    only_names = options | {"features": None}
+    names = from_csv(labels, images=images, scenario="B0-C1", **only_names).class_names
+    return from_csv(labels, images=images, scenario=[names], **options)
+
+
+class ExtendedBenchmark(MultiLabelBenchmark):
+    """A benchmark with one more experience.
+
+    Training images of the new experience are annotated for the classes that nobody has seen before;
+    earlier classes that the table names are known of its test images. Of earlier test images, the
+    new classes are unknown.
+
+    Args:
+        before: What was learned.
+        new: The new images, see :func:`read_new_images`.
+
+    Raises:
+        ValueError: When there is no new class.
+    """
+
+    def __init__(self, before: MultiLabelBenchmark, new: MultiLabelBenchmark) -> None:
+        arriving = [name for name in new.class_names if name not in before.class_names]
+        if not arriving:
+            raise ValueError(
+                f"the new labels name no new class, only {', '.join(new.class_names)}, "
+                "which the run knows already"
+            )
+        self.class_names = [*before.class_names, *arriving]
+        self.num_classes = len(self.class_names)
+        self.scenario = Scenario(
+            sizes=(*before.scenario.sizes, len(arriving)),
+            class_order=(
+                *before.scenario.class_order,
+                *range(before.num_classes, self.num_classes),
+            ),
+            name=f"{before.scenario.name}+{len(arriving)}",
+        )
+        self._missing, self._fallback = before._missing, before._fallback
+        self._transforms = before._transforms
+        self.features = before.features
+        streams = [self._extended(before, new, name) for name in before.streams]
+        CLScenario.__init__(self, streams)
+
+    def _extended(
+        self, before: MultiLabelBenchmark, new: MultiLabelBenchmark, name: str
+    ) -> EagerCLStream:
+        learned = [self._widened(experience) for experience in before.streams[name]]
+        training = name == "train"
+        fresh = (new.train_stream if training else new.test_stream)[0]
+        parts = [self._new_part(fresh, new.class_names, training=training)]
+        if not training:
+            parts.insert(0, self._old_part(before.streams[name][-1]))
+        dataset = parts[0][0] if training else concat_datasets([part[0] for part in parts])
+        truth = torch.cat([part[1] for part in parts])
+        last = MultiLabelExperience(
+            dataset=dataset,
+            current_experience=len(learned),
+            scenario=self.scenario,
+            image_indices=torch.arange(len(truth)),
+            labels=truth,
+            source=Inputs(dataset),
+        )
+        return EagerCLStream(name, [*learned, last], benchmark=self)
+
+    def _widened(self, experience: Any) -> Any:
+        """An earlier experience whose hidden truth has a column, unknown, for each new class."""
+        widened = copy.copy(experience)
+        labels = experience._labels
+        widened._labels = pad(labels, (0, self.num_classes - labels.shape[1]), value=UNKNOWN)
+        return widened
+
+    def _new_part(
+        self, experience: Any, names: list[str], *, training: bool
+    ) -> tuple[AvalancheDataset, Tensor]:
+        """The new images that have a new class, or, for testing, all of them."""
+        first_new = self.scenario.ranges[-1][0]
+        columns = [self.class_names.index(name) for name in names]
+        given = experience.full_targets
+        truth = torch.full((len(given), self.num_classes), UNKNOWN)
+        truth[:, columns] = given
+        rows = torch.arange(len(truth))
+        if training:
+            rows = (truth[:, first_new:] == 1).any(dim=1).nonzero().flatten()
+        targets = truth[rows].clone()
+        if training:
+            targets[:, :first_new] = UNKNOWN
+        return self._again(experience.dataset, rows, targets, training=training), truth[rows]
+
+    def _old_part(self, experience: Any) -> tuple[AvalancheDataset, Tensor]:
+        labels = experience.dataset.targets.data
+        targets = pad(labels, (0, self.num_classes - labels.shape[1]), value=UNKNOWN)
+        rows = torch.arange(len(targets))
+        return self._again(experience.dataset, rows, targets, training=False), targets
+
+    def _again(
+        self, dataset: AvalancheDataset, rows: Tensor, targets: Tensor, *, training: bool
+    ) -> AvalancheDataset:
+        """Some inputs of a data set with other labels, under this benchmark's transforms."""
+        if self._missing == "negative":
+            targets = targets.nan_to_num(nan=0.0)
+        plain = Inputs(dataset.train().replace_current_transform_group((None, None)))
+        plain.pictures = is_picture(plain[0])
+        return self._dataset(plain, rows, targets, training)

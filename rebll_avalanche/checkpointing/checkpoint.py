@@ -1,0 +1,167 @@
+"""Checkpoints on disk: written aside and renamed, verified by hash when read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from rebll_avalanche.checkpointing.state import pack, unpack
+from rebll_avalanche.files import file_hash, replacing_folder
+
+TENSORS, STATE, HASHES = "tensors.safetensors", "state.json", "sha256.json"
+
+
+@dataclass(frozen=True, order=True)
+class Moment:
+    """Where in a run a checkpoint was taken: after ``epoch`` epochs of ``experience``.
+
+    ``END`` as the epoch means that the experience is over: trained, evaluated, written down.
+    """
+
+    experience: int
+    epoch: int
+
+    END = 10**6
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder; names sort like moments."""
+        epoch = "end" if self.ended else f"{self.epoch:05d}"
+        return f"experience-{self.experience:04d}-{epoch}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the experience is over."""
+        return self.epoch == self.END
+
+    @classmethod
+    def of(cls, folder: str) -> Moment:
+        """The moment that a folder is named after."""
+        _, experience, epoch = folder.split("-")
+        return cls(int(experience), cls.END if epoch == "end" else int(epoch))
+
+
+@dataclass(frozen=True)
+class ResumePoint:
+    """From where a run goes on.
+
+    Attributes:
+        moment: What has been reached; ``None`` at the very beginning.
+        end: The state at the end of the last finished experience; empty before the first.
+        epoch: The state after the last finished epoch of the experience under way; empty between.
+    """
+
+    moment: Moment | None
+    end: dict[str, Any]
+    epoch: dict[str, Any]
+
+
+class CheckpointFolder:
+    """The checkpoints of one run.
+
+    Kept are the ends of the last two experiences and the last two epochs after them, so that there
+    is a good one to go back to when the newest is damaged.
+
+    Args:
+        path: Made when the first checkpoint is saved.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def moments(self) -> list[Moment]:
+        """What there is, oldest first."""
+        return sorted(Moment.of(entry.name) for entry in self.path.glob("experience-*-*"))
+
+    def save(self, moment: Moment, state: dict[str, Any]) -> None:
+        """Write a checkpoint; a kill at any time leaves either all of it or none of it."""
+        tensors: dict[str, Tensor] = {}
+        text = json.dumps(pack(state, tensors))
+        self.path.mkdir(parents=True, exist_ok=True)
+        with replacing_folder(self.path / moment.folder) as draft:
+            save_file(_storable(tensors), draft / TENSORS)
+            (draft / STATE).write_text(text)
+            hashes = {name: file_hash(draft / name) for name in (TENSORS, STATE)}
+            (draft / HASHES).write_text(json.dumps(hashes))
+        self._prune()
+
+    def _prune(self) -> None:
+        moments = self.moments()
+        ends = [moment for moment in moments if moment.ended][-2:]
+        epochs = [moment for moment in moments if not ends or moment > ends[-1]][-2:]
+        self._keep({*ends, *epochs})
+
+    def keep_newest(self) -> None:
+        """Drop all but the newest, once a run is over."""
+        self._keep(set(self.moments()[-1:]))
+
+    def _keep(self, keep: set[Moment]) -> None:
+        for moment in self.moments():
+            if moment not in keep:
+                shutil.rmtree(self.path / moment.folder)
+
+    def load(self, moment: Moment) -> dict[str, Any]:
+        """Read a checkpoint.
+
+        Raises:
+            ValueError: When its bytes are not those that were written.
+        """
+        folder = self.path / moment.folder
+        try:
+            hashes = json.loads((folder / HASHES).read_text())
+            damaged = [
+                name for name in (TENSORS, STATE) if file_hash(folder / name) != hashes[name]
+            ]
+            if not damaged:
+                state: dict[str, Any] = unpack(
+                    json.loads((folder / STATE).read_text()), load_file(folder / TENSORS)
+                )
+                return state
+            problem = f"{' and '.join(damaged)} changed since they were written"
+        except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
+            problem = f"{type(error).__name__}: {error}"
+        raise ValueError(f"the checkpoint {folder.name} is damaged: {problem}")
+
+    def newest(self) -> ResumePoint:
+        """From where a run goes on; damaged checkpoints are reported and passed over.
+
+        Raises:
+            ValueError: When there are checkpoints and all are damaged.
+        """
+        moments = self.moments()
+        for moment in reversed(moments):
+            try:
+                state = self.load(moment)
+                if moment.ended:
+                    return ResumePoint(moment, state, {})
+                before = Moment(moment.experience - 1, Moment.END)
+                return ResumePoint(moment, self.load(before) if moment.experience else {}, state)
+            except ValueError as error:
+                warnings.warn(f"{error}; an older one is used", stacklevel=2)
+        if moments:
+            raise ValueError(
+                f"every checkpoint in {self.path} is damaged; delete that folder to start over"
+            )
+        return ResumePoint(None, {}, {})
+
+
+def _storable(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous tensors on the CPU, none of which shares memory with another."""
+    storable, seen = {}, set()
+    for name, tensor in tensors.items():
+        stored = tensor.cpu().contiguous()
+        address = stored.untyped_storage().data_ptr()
+        if address in seen:
+            stored = stored.clone(memory_format=torch.contiguous_format)
+        seen.add(address)
+        storable[name] = stored
+    return storable

@@ -1,0 +1,1 @@
+"""Closed-form heads: ridge regression from sums, and its calibration; mathematics only."""

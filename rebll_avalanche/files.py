@@ -1,0 +1,96 @@
+"""One way to write a file or a folder: under a random name beside it, flushed to disk, then renamed.
+
+Whoever reads sees the old content or the new, never half of it, and a symbolic link that somebody left
+in the folder is replaced, never followed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+# Drafts end in this: what a killed process leaves behind can be told from finished files.
+DRAFT = ".part"
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+_NEW_FILE |= getattr(os, "O_BINARY", 0)  # Windows would translate line ends
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose content takes the place of ``path`` when the block ends without an error."""
+    draft = _draft_of(path)
+    handle = os.open(draft, _NEW_FILE, 0o666)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+    flush_folder(path.parent)
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """An empty folder that takes the place of ``path`` when the block ends without an error."""
+    draft = _draft_of(path)
+    draft.mkdir()
+    try:
+        yield draft
+        for file in draft.rglob("*"):
+            if file.is_file():
+                _flush(file)
+        flush_folder(draft)
+        if path.is_dir() and not path.is_symlink():  # a folder cannot be renamed over a full one
+            grave = _draft_of(path)
+            path.rename(grave)
+            draft.rename(path)
+            shutil.rmtree(grave, ignore_errors=True)
+        else:
+            os.replace(draft, path)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    flush_folder(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file by a text in UTF-8."""
+    with replacing(path) as stream:
+        stream.write(text.encode("utf-8"))
+
+
+def flush_folder(path: Path) -> None:
+    """Wait until the names inside a folder are on the disk, where the system can do that."""
+    with suppress(PermissionError):  # Windows opens no folders
+        _flush(path)
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _draft_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}{DRAFT}")
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,295 @@
+"""A finished run answers questions about pictures: scores per class, and where it sees each class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide, check_same_weights
+from rebll_avalanche.benchmarks.transforms import KeepAspect, evaluation_transform
+from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.models import GrowingHead, MultiLabelModel
+from rebll_avalanche.models.heads import GrowingLinear
+from rebll_avalanche.models.windows import PER_SIDE
+from rebll_avalanche.run_files import CONFIG
+from rebll_avalanche.running.build import build_network, feature_maker
+from rebll_avalanche.running.folder import read_config
+
+CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """The model of a run after its last finished experience.
+
+    Attributes:
+        folder: The run.
+        config: As it was run.
+        model: In evaluation mode, on the CPU, in float32.
+        class_names: Of its logits.
+        image_size: Side of the square that pictures are scaled to.
+        keep_aspect: Scale them to about their own shape instead; this is their shorter side then.
+        features: What makes the model's inputs of pictures, where several backbones or windows are looked
+            at; the model takes pictures otherwise.
+    """
+
+    folder: Path
+    config: Config
+    model: MultiLabelModel
+    class_names: tuple[str, ...]
+    image_size: int
+    keep_aspect: bool = False
+    features: FrozenFeatures | SideBySide | None = None
+
+    @property
+    def threshold(self) -> float:
+        """The first threshold that the run was evaluated at."""
+        return self.config.evaluation.thresholds[0]
+
+    def prepare(self, pictures: Sequence[Image.Image]) -> Tensor:
+        """Pictures as the batch that the model was tested with: in [0, 1], squares or of one shape.
+
+        With :attr:`features`, what these make of pictures of any shape.
+        """
+        if self.features is not None:
+            return self.features.of([picture.convert("RGB") for picture in pictures])
+        make = KeepAspect if self.keep_aspect else evaluation_transform
+        transform = make(self.image_size)
+        return torch.stack([transform(picture.convert("RGB")) for picture in pictures])
+
+    @torch.no_grad()
+    def scores(self, inputs: Tensor) -> Tensor:
+        """Probabilities ``[batch, classes]`` of prepared inputs."""
+        return self.model(inputs).sigmoid()
+
+    def predict(self, pictures: Sequence[Image.Image]) -> list[dict[str, float]]:
+        """The score of every class for each picture, highest first."""
+        # Pictures of different shapes make no batch.
+        one_by_one = self.keep_aspect and self.features is None
+        batches = [[picture] for picture in pictures] if one_by_one else [pictures]
+        answers = []
+        for batch in batches:
+            for row in self.scores(self.prepare(batch)).tolist():
+                pairs = zip(self.class_names, row, strict=True)
+                answers.append(dict(sorted(pairs, key=lambda pair: -pair[1])))
+        return answers
+
+    def activation_maps(self, inputs: Tensor, *, grad_cam: bool = False) -> Tensor:
+        """Where the evidence for each class lies: ``[batch, classes, h, w]`` between 0 and 1.
+
+        1 is the strongest evidence for the class in this picture; how strong it is, the score says.
+
+        Args:
+            inputs: From :meth:`prepare`.
+            grad_cam: Use Grad-CAM instead of the head's own maps; it is used in any case when the
+                head has none.
+        """
+        if self.features is not None:
+            maps = self._window_maps(inputs)
+            return maps / maps.amax(dim=(2, 3), keepdim=True)
+        own = type(self.model.head).class_activation_maps is not GrowingHead.class_activation_maps
+        # A head on vectors sees no places; the map before these does.
+        if own and not grad_cam and not isinstance(self.model.backbone, VectorsOfMaps):
+            with torch.no_grad():
+                maps = self.model.head.class_activation_maps(self.model.features(inputs))
+        else:
+            maps = _grad_cam(self.model, inputs)
+        positive = maps.clamp(min=0)
+        strongest = positive.amax(dim=(2, 3), keepdim=True)
+        return positive / strongest.clamp(min=torch.finfo(positive.dtype).tiny)
+
+    @torch.no_grad()
+    def _window_maps(self, inputs: Tensor) -> Tensor:
+        """The probability of each class in each window."""
+        if not self.model.has_windows(inputs):
+            raise ValueError(
+                f"{self.folder} learned from vectors of several backbones, which have no common map; "
+                "maps need a run with one backbone, or with benchmark.features_windows"
+            )
+        scores = self.model(inputs[:, 1:].flatten(0, 1)).sigmoid()
+        places = scores.unflatten(0, (len(inputs), PER_SIDE, PER_SIDE))
+        return places.permute(0, 3, 1, 2)
+
+
+def load_run(folder: str | Path) -> TrainedModel:
+    """Load the model of a run after the last experience that it has finished.
+
+    Raises:
+        FileNotFoundError: When the folder is not a run, or has not finished an experience.
+        ValueError: When it was trained on something else than pictures, or its files are damaged.
+    """
+    folder = Path(folder)
+    record = read_config(folder)
+    config = Config.from_dict(record)
+    end = CheckpointFolder(folder / CHECKPOINT).newest().end
+    if not end:
+        raise FileNotFoundError(
+            f"{folder} has not finished its first experience; run `rebll run` until it has"
+        )
+    shape = tuple(record["environment"]["input_shape"])
+    made_of_pictures = config.benchmark.features is not None
+    if len(shape) != 3 and not made_of_pictures:
+        raise ValueError(f"{folder} learned from inputs of shape {shape}, not from pictures")
+    # Speed options of the training do not matter here, and would only cost accuracy and start-up time.
+    plain = replace(config, training=replace(config.training, precision="float32", compile=False))
+    learned = end["strategy"]["model"]
+    if config.benchmark.features_until is not None:
+        model, learned = _with_first_part(plain, record["weights"], learned)
+    else:
+        model = build_network(plain, shape, pretrained=False)
+    try:
+        model.load_state_dict(learned)
+    except RuntimeError as error:
+        maker = record.get("versions", {}).get("rebll-avalanche", "of unknown number")
+        raise ValueError(
+            f"the weights in {folder} do not fit the network that its {CONFIG} describes; it was made "
+            f"with rebll-avalanche {maker}, install that version to use it. ({error})"
+        ) from error
+    views = config.benchmark.views
+    features = None
+    if config.benchmark.features_windows or len(views) > 1:
+        features = feature_maker(config.benchmark)
+        check_same_weights(features.weights, record["weights"])
+    elif len(shape) == 1:
+        model = _on_frozen_backbone(plain, record["weights"], model)
+    model.eval()
+    names = tuple(record["class_names"][: model.num_classes])
+    side = views[0][1] if made_of_pictures else shape[-1]
+    kept = config.benchmark.features_aspect == "kept"
+    return TrainedModel(folder, config, model, names, side, kept, features)
+
+
+def _with_first_part(
+    config: Config, weights: dict[str, Any], learned: dict[str, Tensor]
+) -> tuple[MultiLabelModel, dict[str, Tensor]]:
+    """The whole network of a run that learned from maps, with the weights it began with, and all of them.
+
+    Raises:
+        ValueError: When the weights that made the maps are not those that are there now.
+    """
+    model = _feature_network(config, weights)
+    return model, model.state_dict() | learned
+
+
+class VectorsOfMaps(nn.Module):
+    """What learned from vectors, on the mean over a backbone's last map.
+
+    Args:
+        maps: The frozen backbone.
+        learned: Takes vectors.
+    """
+
+    def __init__(self, maps: nn.Module, learned: nn.Module) -> None:
+        super().__init__()
+        self.maps = maps
+        self.learned = learned
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Vectors."""
+        vectors: Tensor = self.learned(self.maps(x).mean(dim=(2, 3)))
+        return vectors
+
+
+def _on_frozen_backbone(
+    config: Config, weights: dict[str, Any], learned: MultiLabelModel
+) -> MultiLabelModel:
+    """What a run learned from vectors, behind the backbone that made these of pictures."""
+    model = _feature_network(config, weights)
+    if config.model.hidden or not isinstance(learned.head, GrowingLinear):
+        model.backbone = VectorsOfMaps(model.backbone, learned.backbone)
+    # Otherwise the head takes the mean itself, and the map before it can be shown.
+    model.head = learned.head
+    return model
+
+
+def _feature_network(config: Config, weights: dict[str, Any]) -> MultiLabelModel:
+    """The network that a run's maps or vectors were made with, for pictures.
+
+    Raises:
+        ValueError: When its weights are not those that are there now.
+    """
+    network = replace(
+        config.model,
+        backbone=config.benchmark.views[0][0],
+        pretrained=config.benchmark.features_pretrained,
+        hidden=0,
+    )
+    model = build_network(
+        replace(config, benchmark=config.benchmark.of_pictures(), model=network), (3,)
+    )
+    check_same_weights(model.weights, weights)
+    return model
+
+
+def read_picture(path: str | Path) -> Image.Image:
+    """A picture file.
+
+    Raises:
+        ValueError: When it does not exist or is not a picture.
+    """
+    try:
+        with Image.open(path) as picture:
+            return picture.convert("RGB")
+    except FileNotFoundError as error:
+        raise ValueError(f"there is no file {path}") from error
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError(f"cannot read {path}: {error}") from error
+
+
+def reduced(picture: Image.Image, longest: int = 320) -> Image.Image:
+    """A picture whose longer side has at most so many pixels."""
+    copy = picture.convert("RGB")
+    copy.thumbnail((longest, longest))
+    return copy
+
+
+def overlay(picture: Image.Image, activation: Tensor) -> Image.Image:
+    """A reduced picture with a map laid over it: dimmed where there is no evidence, glowing where it is.
+
+    Args:
+        picture: Of any size.
+        activation: ``[h, w]`` between 0 and 1.
+    """
+    from matplotlib import colormaps
+
+    picture = reduced(picture)
+    size = (picture.height, picture.width)
+    smooth = nn.functional.interpolate(
+        activation[None, None], size, mode="bilinear", align_corners=False
+    )
+    strength = smooth[0, 0].numpy()
+    colour = colormaps["inferno"](0.35 + 0.6 * strength)[..., :3] * 255
+    weight = (0.75 * strength)[..., None]
+    # The rest of the picture steps back, so that the glow is not mistaken for its colours.
+    dimmed = 0.75 * np.asarray(picture, dtype=np.float32)
+    return Image.fromarray((dimmed * (1 - weight) + colour * weight).astype(np.uint8))
+
+
+def _grad_cam(model: MultiLabelModel, inputs: Tensor) -> Tensor:
+    try:
+        from captum.attr import LayerGradCam
+    except ImportError as error:
+        raise ValueError(
+            f"{type(model.head).__name__} needs Grad-CAM; run: pip install 'rebll-avalanche[cam]'"
+        ) from error
+    backbone = model.backbone
+    explainer = LayerGradCam(
+        model, backbone.maps if isinstance(backbone, VectorsOfMaps) else backbone
+    )
+    maps = [
+        explainer.attribute(inputs, target=column).detach() for column in range(model.num_classes)
+    ]
+    square = inputs.shape[2] == inputs.shape[3]
+    if maps[0].ndim != 4 or (square and maps[0].shape[2] != maps[0].shape[3]):
+        raise ValueError(
+            f"Grad-CAM needs a backbone that ends in a square map, this one ends in {tuple(maps[0].shape)}"
+        )
+    return torch.cat(maps, dim=1)

@@ -1,0 +1,251 @@
+"""What is remembered of earlier experiences: references to images, labels, and who gave each label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from rebll_avalanche.labels import UNKNOWN, annotated, label_matrix
+from rebll_avalanche.memory.sampling import SamplingPolicy, build_policy, chosen_rows
+
+Predict = Callable[[Tensor], Tensor]
+# From probabilities [images, classes] to labels.
+Decide = Callable[[Tensor], Tensor]
+
+
+class Provenance(IntEnum):
+    """Who gave a label of a memory image."""
+
+    UNKNOWN = 0
+    GROUND_TRUTH = 1
+    PREVIOUS_MODEL = 2
+    CURRENT_MODEL = 3
+
+
+class Memory:
+    """A bounded set of images from the stream, as references ``(experience, index)``.
+
+    Images are read from the experience's own data set whenever they are needed: with its training
+    transforms for replay, its evaluation transforms for relabelling. An experience that has
+    ``keep_decoded`` is told which of its images will be read again and again.
+
+    Args:
+        mem_size: How many images at most.
+        policy: Which images stay: the name of a sampling policy, or one.
+    """
+
+    def __init__(self, mem_size: int, policy: str | SamplingPolicy = "reservoir") -> None:
+        if mem_size < 0 or mem_size != int(mem_size):
+            raise ValueError(f"mem_size is a number of images, got {mem_size}")
+        self.mem_size = mem_size
+        self.policy = build_policy(policy)
+        self.experience = torch.empty(0, dtype=torch.long)
+        self.index = torch.empty(0, dtype=torch.long)
+        self.labels = torch.empty(0, 0)
+        self.provenance = torch.empty(0, 0, dtype=torch.uint8)
+        self._views: dict[int, tuple[Any, Any]] = {}  # for training, for evaluation
+        self._truth: dict[int, Tensor] = {}
+        self._keep: dict[int, Callable[[Tensor], None]] = {}
+
+    def __len__(self) -> int:
+        """Number of images in memory."""
+        return len(self.index)
+
+    def bind(self, experience: Any) -> None:
+        """Find the data sets of remembered images again, after a restart, through their stream."""
+        for number in set(self.experience.tolist()) - set(self._views):
+            self._remember(experience.origin_stream[number])
+        self._keep_decoded()
+
+    def _remember(self, experience: Any) -> None:
+        number = int(experience.current_experience)
+        self._views[number] = (experience.dataset.train(), experience.dataset.eval())
+        truth = getattr(experience, "full_targets", None)
+        if truth is not None:
+            self._truth[number] = truth
+        keep = getattr(experience, "keep_decoded", None)
+        if keep is not None:
+            self._keep[number] = keep
+
+    def _keep_decoded(self) -> None:
+        for number, keep in self._keep.items():
+            keep(self.index[self.experience == number])
+
+    def update(self, experience: Any, learner: Any = None) -> Tensor:
+        """Let the policy choose among what is kept and the images of ``experience``.
+
+        An image that is in memory already, because its experience is trained again, does not come a
+        second time. The policy sees labels as they are in memory, those that a model filled included.
+
+        Args:
+            experience: Whose images arrive.
+            learner: The strategy that has just learned it, for policies that ask for features.
+
+        Returns:
+            For each image now in memory, its row among those that were there and those that came.
+        """
+        self._remember(experience)
+        number = int(experience.current_experience)
+        everything = label_matrix(experience.dataset)
+        here = torch.zeros(len(everything), dtype=torch.bool)
+        here[self.index[self.experience == number]] = True
+        index = (~here).nonzero().flatten()
+        arriving = everything[index]
+        if len(self) == 0:
+            self.labels = self.labels.new_empty(0, arriving.shape[1])
+            self.provenance = self.provenance.new_empty(0, arriving.shape[1])
+        chosen = chosen_rows(self.policy, self.labels, arriving, self.mem_size, learner, index)
+        given = annotated(arriving).to(torch.uint8) * int(Provenance.GROUND_TRUTH)
+        self.experience = torch.cat([self.experience, torch.full_like(index, number)])[chosen]
+        self.index = torch.cat([self.index, index])[chosen]
+        self.labels = torch.cat([self.labels, arriving])[chosen]
+        self.provenance = torch.cat([self.provenance, given])[chosen]
+        self._keep_decoded()  # before those that have no image left are forgotten
+        remaining = set(self.experience.tolist())
+        self._keep = {k: v for k, v in self._keep.items() if k in remaining}
+        self._views = {k: v for k, v in self._views.items() if k in remaining}
+        self._truth = {k: v for k, v in self._truth.items() if k in remaining}
+        return chosen
+
+    def images(self, rows: Tensor, *, augment: bool) -> Tensor:
+        """Read images, with training or with evaluation transforms."""
+        view = 0 if augment else 1
+        pairs = zip(self.experience[rows].tolist(), self.index[rows].tolist(), strict=True)
+        return torch.stack([torch.as_tensor(self._views[e][view][i][0]) for e, i in pairs])
+
+    def draw(self, batch_size: int) -> tuple[Tensor, Tensor]:
+        """A random batch without replacement: augmented images and their labels."""
+        rows = torch.randperm(len(self))[:batch_size]
+        return self.images(rows, augment=True), self.labels[rows]
+
+    def relabel(
+        self,
+        rows: Tensor,
+        columns: slice,
+        predict: Predict,
+        *,
+        decide: Decide,
+        provenance: Provenance,
+        batch_size: int = 64,
+    ) -> None:
+        """Fill unknown labels with what a model says; whatever is known stays.
+
+        Args:
+            rows: Which images.
+            columns: Which classes.
+            predict: Images to probabilities of all classes it knows.
+            decide: The labels that follow from the probabilities of all images with gaps together.
+            provenance: Noted for every label that is filled.
+            batch_size: Images per forward pass.
+        """
+        gaps = ~annotated(self.labels[rows, columns])
+        rows = rows[gaps.any(dim=1)]
+        if not len(rows):  # split would make one empty part of nothing
+            return
+        parts = (self.images(part, augment=False) for part in rows.split(batch_size))
+        said = decide(torch.cat([predict(part)[:, columns].cpu() for part in parts]))
+        unknown = ~annotated(self.labels[rows, columns])
+        self.labels[rows, columns] = torch.where(unknown, said, self.labels[rows, columns])
+        self.provenance[rows, columns] = torch.where(
+            unknown,
+            torch.tensor(int(provenance), dtype=torch.uint8),
+            self.provenance[rows, columns],
+        )
+
+    def label_matrix(self) -> tuple[Tensor, Tensor]:
+        """Labels and provenance, rows sorted by experience: the paper's label block matrix."""
+        order = self.experience.argsort(stable=True)
+        return self.labels[order], self.provenance[order]
+
+    def provenance_shares(self) -> dict[str, float]:
+        """Share of all labels in memory by who gave them."""
+        total = max(self.provenance.numel(), 1)
+        return {who.name.lower(): int((self.provenance == who).sum()) / total for who in Provenance}
+
+    def relabelling_score(self) -> dict[str, float]:
+        """How right the filled labels are, where the benchmark knows the hidden truth.
+
+        Returns:
+            ``accuracy``, ``precision`` and ``recall`` of the filled labels and their ``count``;
+            empty when there is nothing to compare.
+        """
+        filled, truth = self._filled()
+        said, true = self.labels[filled] > 0.5, truth[filled] > 0.5
+        if not len(said):
+            return {}
+        hits = int((said & true).sum())
+        return {
+            "accuracy": float((said == true).float().mean()),
+            "precision": hits / max(int(said.sum()), 1),
+            "recall": hits / max(int(true.sum()), 1),
+            "count": float(len(said)),
+        }
+
+    def block_scores(self, class_ends: Sequence[int]) -> list[dict[str, float]]:
+        """How right the filled labels are in each block of the label matrix.
+
+        Args:
+            class_ends: Where the classes of each experience end.
+
+        Returns:
+            For every block with filled labels: the experience of its ``images``, the experience of
+            its ``classes``, the share of ``right`` labels and their ``count``.
+        """
+        filled, truth = self._filled()
+        right = filled & ((self.labels > 0.5) == (truth > 0.5))
+        scores = []
+        for images in sorted(set(self.experience.tolist())):
+            rows, _ = self.rows_of(images)
+            for classes, (lo, hi) in enumerate(pairwise([0, *class_ends])):
+                count = int(filled[rows, lo:hi].sum())
+                if count:
+                    share = int(right[rows, lo:hi].sum()) / count
+                    block = {"images": images, "classes": classes, "right": share, "count": count}
+                    scores.append(block)
+        return scores
+
+    def _filled(self) -> tuple[Tensor, Tensor]:
+        """Which labels were filled where the hidden truth is known, and that truth."""
+        truth = torch.full_like(self.labels, float("nan"))
+        pairs = zip(self.experience.tolist(), self.index.tolist(), strict=True)
+        for row, (experience, index) in enumerate(pairs):
+            if experience in self._truth:
+                truth[row] = self._truth[experience][index]
+        return (self.provenance >= Provenance.PREVIOUS_MODEL) & annotated(truth), truth
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors only: references, labels, provenance and the policy's own state."""
+        return {
+            "experience": self.experience,
+            "index": self.index,
+            "labels": self.labels,
+            "provenance": self.provenance,
+            "policy": self.policy.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`; data sets are found again by :meth:`bind`."""
+        for name in ("experience", "index", "labels", "provenance"):
+            setattr(self, name, state[name].clone())
+        self.policy.load_state_dict(state["policy"])
+        self._views.clear()
+        self._truth.clear()
+        self._keep.clear()
+
+    def rows_of(self, experience: int) -> tuple[Tensor, Tensor]:
+        """Rows sampled from an experience, and all others."""
+        mine = self.experience == experience
+        return mine.nonzero().flatten(), (~mine).nonzero().flatten()
+
+    def widen(self, num_classes: int) -> None:
+        """Add a column of unknown labels for each class that has arrived since."""
+        if len(self):
+            more = num_classes - self.labels.shape[1]
+            self.labels = pad(self.labels, (0, more), value=UNKNOWN)
+            self.provenance = pad(self.provenance, (0, more), value=int(Provenance.UNKNOWN))

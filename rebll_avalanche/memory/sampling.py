@@ -1,0 +1,245 @@
+"""Which images of a stream stay in memory.
+
+A policy is asked once per experience and answers with rows: of what is in memory and what has just
+arrived, which to keep. It sees labels only, never images, unless it says that it ``wants_features``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from rebll_avalanche.labels import grown
+from rebll_avalanche.memory.herding import Herding, described
+
+
+class SamplingPolicy(Protocol):
+    """Decides what a memory of limited size keeps."""
+
+    def select(self, kept: Tensor, arriving: Tensor, capacity: int) -> Tensor:
+        """Choose rows.
+
+        Args:
+            kept: ``[m, classes]`` labels (NaN unknown) of what is in memory.
+            arriving: ``[n, classes]`` labels of an experience's images, in order of arrival.
+            capacity: How many rows may be chosen.
+
+        Returns:
+            Sorted indices into ``kept`` followed by ``arriving``.
+        """
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the policy remembers of the stream."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`."""
+        ...
+
+
+class Reservoir:
+    """Reservoir sampling: every image of the stream is equally likely to be in memory.
+
+    Each image draws a random key when it arrives and the largest keys stay, which gives the same
+    distribution as replacing one by one and needs no loop.
+    """
+
+    def __init__(self) -> None:
+        self.keys = torch.empty(0, dtype=torch.float64)
+
+    def select(self, kept: Tensor, arriving: Tensor, capacity: int) -> Tensor:
+        """Keep the ``capacity`` largest keys."""
+        if len(kept) != len(self.keys):
+            raise ValueError(
+                f"{len(kept)} rows in memory, but {len(self.keys)} were kept last time"
+            )
+        keys = torch.cat([self.keys, torch.rand(len(arriving), dtype=torch.float64)])
+        chosen = keys.topk(min(capacity, len(keys))).indices.sort().values
+        self.keys = keys[chosen]
+        return chosen
+
+    def state_dict(self) -> dict[str, Any]:
+        """The keys of what is in memory."""
+        return {"keys": self.keys}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`."""
+        self.keys = state["keys"].clone()
+
+
+class PartitioningReservoir:
+    r"""PRS: a reservoir partitioned by class, for streams where some classes are rare.
+
+    With ``n_i`` images of class i in the stream so far, ``M_i`` in a memory of ``m`` images, and target
+    shares :math:`p_i = n_i^q / \sum_j n_j^q`, an image with labels Y meets a full memory like this:
+
+    * it comes in with probability :math:`\sum_{i \in Y} w_i \min(1, m p_i / n_i)`, where ``w`` is the
+      softmax of :math:`-n_i` over its labels: the rarest one decides;
+    * :math:`\delta_i = M_i - p_i \sum_j M_j` says how far each class is above its share; a class is
+      drawn from the softmax of these among the classes in memory;
+    * of that class's images, those lacking most of the classes with :math:`\delta \le 0` may go; of
+      these, the one whose removal leaves the smallest :math:`\sum_i |\delta_i|` goes.
+
+    Args:
+        q: Power of the shares: 0 gives every class the same, 1 the stream's own frequencies; the
+            default is the authors' for MS-COCO.
+    """
+
+    def __init__(self, q: float = -0.03) -> None:
+        self.q = q
+        self.counts = torch.zeros(0)
+
+    def select(self, kept: Tensor, arriving: Tensor, capacity: int) -> Tensor:
+        """Let the images in one by one."""
+        positive = torch.cat([kept, arriving]).eq(1).float()
+        slots = list(range(len(kept)))
+        self.counts = grown(self.counts, positive.shape[1])
+        for row in range(len(kept), len(positive) if capacity else 0):
+            labels = positive[row]
+            if len(slots) < capacity:
+                slots.append(row)
+            elif torch.rand(()) < self.chance(labels, capacity):
+                slots[self.leaving(positive[slots])] = row
+            self.counts += labels
+        return torch.tensor(sorted(slots), dtype=torch.long)
+
+    def shares(self) -> Tensor:
+        """Target share ``p_i`` of every class; 0 for those that have not come yet."""
+        weight = torch.where(self.counts > 0, self.counts.clamp(min=1) ** self.q, 0.0)
+        return weight / weight.sum().clamp(min=torch.finfo(weight.dtype).tiny)
+
+    def chance(self, labels: Tensor, capacity: int) -> Tensor:
+        """Probability that an image with these labels comes in."""
+        mine = labels > 0
+        count = self.counts[mine]
+        # A class that has not come yet is let in for sure.
+        fraction = (capacity * self.shares()[mine] / count.clamp(min=1)).clamp(max=1)
+        fraction = torch.where(count > 0, fraction, 1.0)
+        return (torch.softmax(-count, dim=0) * fraction).sum()
+
+    def leaving(self, memory: Tensor) -> int:
+        """Which row of a full memory makes room."""
+        in_memory, shares = memory.sum(dim=0), self.shares()
+        if not in_memory.any():  # nothing here has a label; any image may go
+            return int(torch.randint(len(memory), ()))
+        excess = in_memory - shares * in_memory.sum()
+        odds = torch.softmax(excess.masked_fill(in_memory == 0, -torch.inf), dim=0)
+        rows = memory[:, int(torch.multinomial(odds, 1))].nonzero().flatten()
+        lacking = ((1 - memory[rows]) * (excess <= 0)).sum(dim=1)
+        rows = rows[lacking == lacking.max()]
+        without = in_memory - memory[rows]
+        distance = (without - shares * without.sum(dim=1, keepdim=True)).abs().sum(dim=1)
+        return int(rows[distance.argmin()])
+
+    def state_dict(self) -> dict[str, Any]:
+        """How often each class has come."""
+        return {"counts": self.counts}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`."""
+        self.counts = state["counts"].clone()
+
+
+class OptimisedDistribution:
+    r"""OCDM: keeps the class distribution of memory close to a target, image by image.
+
+    With target shares :math:`p_i = n_i^\rho / \sum_j n_j^\rho` of the stream's class counts, a batch joins
+    memory and then, until ``capacity`` images are left, the one goes whose removal leaves the class
+    distribution ``h`` of the rest with the smallest :math:`KL(p \| h)`; one of several equal ones is
+    drawn at random.
+
+    Args:
+        rho: Power of the shares: 0 gives every class the same.
+        batch_size: How many images join at a time.
+    """
+
+    def __init__(self, rho: float = 0.0, batch_size: int = 64) -> None:
+        self.rho = rho
+        self.batch_size = batch_size
+        self.counts = torch.zeros(0)
+
+    def select(self, kept: Tensor, arriving: Tensor, capacity: int) -> Tensor:
+        """Let batches join and remove what is too much."""
+        positive = torch.cat([kept, arriving]).eq(1).double()
+        self.counts = grown(self.counts, positive.shape[1])
+        rows = torch.arange(len(kept))
+        for batch in torch.arange(len(kept), len(positive)).split(self.batch_size):
+            self.counts += positive[batch].sum(dim=0).float()
+            rows = torch.cat([rows, batch])
+            while len(rows) > capacity:
+                distance = self.divergence(positive[rows])
+                closest = (distance <= distance.min() + 1e-9).nonzero().flatten()
+                leaving = closest[torch.randint(len(closest), ())]
+                rows = torch.cat([rows[:leaving], rows[leaving + 1 :]])
+        return rows
+
+    def shares(self) -> Tensor:
+        """Target share of every class; 0 for those that have not come yet."""
+        weight = torch.where(self.counts > 0, self.counts.clamp(min=1) ** self.rho, 0.0).double()
+        return weight / weight.sum().clamp(min=torch.finfo(weight.dtype).tiny)
+
+    def divergence(self, memory: Tensor) -> Tensor:
+        """For each row, the divergence of the others' class distribution from the target."""
+        # A class that nothing would be left of is punished hard, but finitely, so that of several
+        # such choices the best can still be told.
+        rest = (memory.sum(dim=0) - memory).clamp(min=1e-9)
+        distribution = rest / rest.sum(dim=1, keepdim=True)
+        shares = self.shares()
+        return torch.special.xlogy(shares, shares).sum() - distribution.log() @ shares
+
+    def state_dict(self) -> dict[str, Any]:
+        """How often each class has come."""
+        return {"counts": self.counts}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from :meth:`state_dict`."""
+        self.counts = state["counts"].clone()
+
+
+POLICIES: dict[str, type[Any]] = {
+    "reservoir": Reservoir,
+    "prs": PartitioningReservoir,
+    "ocdm": OptimisedDistribution,
+    "herding": Herding,
+}
+
+
+def build_policy(policy: str | SamplingPolicy) -> SamplingPolicy:
+    """A policy by name, or the given one."""
+    if not isinstance(policy, str):
+        return policy
+    if policy not in POLICIES:
+        raise ValueError(
+            f"no sampling policy is called {policy!r}; there are {', '.join(POLICIES)}"
+        )
+    built: SamplingPolicy = POLICIES[policy]()
+    return built
+
+
+def chosen_rows(
+    policy: Any,
+    kept: Tensor,
+    arriving: Tensor,
+    capacity: int,
+    seen: Any,
+    index: Tensor | slice = slice(None),
+) -> Tensor:
+    """Ask a policy which images to keep, with the features of arriving ones if it wants them.
+
+    Args:
+        policy: See :class:`SamplingPolicy`.
+        kept: Labels of what is in memory.
+        arriving: Labels of the experience's images.
+        capacity: How many may stay.
+        seen: A strategy that has just learned the experience.
+        index: Which of the experience's images arrive, if not all.
+    """
+    select = policy.select
+    if getattr(policy, "wants_features", False):
+        select = partial(select, features=described(seen)[index])
+    rows: Tensor = select(kept, arriving, capacity)
+    return rows

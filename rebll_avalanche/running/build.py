@@ -1,0 +1,192 @@
+"""From a configuration to a benchmark, a network and a strategy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rebll_avalanche import benchmarks
+from rebll_avalanche.benchmarks import MultiLabelBenchmark
+from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide
+from rebll_avalanche.configuration.config import BenchmarkConfig, Config
+from rebll_avalanche.metrics import multilabel_evaluator
+from rebll_avalanche.models import MultiLabelModel, build_model
+from rebll_avalanche.plugins import SchedulePlugin, build_optimizer
+from rebll_avalanche.plugins.gradients import PRECISIONS, ChannelsLastPlugin, GradientPlugin
+from rebll_avalanche.strategies import get_method
+
+
+def build_benchmark(config: Config) -> MultiLabelBenchmark:
+    """The streams of a run; a joint method gets all classes in one experience."""
+    benchmark = _benchmark(config.benchmark)
+    if get_method(config.method_name).joint and len(benchmark.scenario) > 1:
+        everything = replace(config.benchmark, scenario=f"B{benchmark.num_classes}-C0")
+        return _benchmark(everything)
+    return benchmark
+
+
+def _benchmark(config: BenchmarkConfig) -> MultiLabelBenchmark:
+    order: Any = config.class_order
+    if isinstance(order, str) and "," in order:
+        order = [name.strip() for name in order.split(",")]
+    options: dict[str, Any] = {
+        "class_order": order,
+        "mode": config.mode,
+        "missing": config.missing,
+        "validation_size": config.validation_size,
+        "seed": config.seed,
+    }
+    names = ("image_size", "root", "train_size", "test_size")
+    given: dict[str, Any] = {
+        name: value for name in names if (value := getattr(config, name)) is not None
+    }
+    if config.features:
+        options["features"] = feature_maker(config)
+    if config.name == "scenes":
+        if "test_size" in given:
+            given["test_size"] = int(given["test_size"])
+        return benchmarks.MultiLabelScenes(config.scenario, **given, **options)
+    options |= {"image_cache": config.image_cache, "on_error": config.on_error}
+    if config.features:
+        options["image_cache"] = None  # the vectors are all that will be read
+    if config.name == "voc":
+        return benchmarks.VOC2007(config.scenario, **given, **options)
+    if config.name == "coco":
+        return benchmarks.COCO2014(config.scenario, **given, **options)
+    given["images"] = given.pop("root")
+    return benchmarks.from_csv(str(config.labels), scenario=config.scenario, **given, **options)
+
+
+def feature_maker(config: BenchmarkConfig) -> FrozenFeatures | SideBySide:
+    """What makes features of pictures; several backbones go side by side."""
+    makers = [
+        FrozenFeatures(
+            name,
+            pretrained=config.features_pretrained,
+            until=config.features_until,
+            image_size=size,
+            keep_aspect=config.features_aspect == "kept",
+            windows=config.features_windows,
+            folder=config.image_cache,
+        )
+        for name, size in config.views
+    ]
+    return makers[0] if len(makers) == 1 else SideBySide(makers)
+
+
+def build_network(
+    config: Config, input_shape: tuple[int, ...], *, pretrained: bool = True
+) -> MultiLabelModel:
+    """The network of a run.
+
+    Args:
+        config: Names backbone, head and weights.
+        input_shape: Of one input, without the batch.
+        pretrained: ``False`` when weights will be loaded from a checkpoint.
+    """
+    model = build_model(
+        config.model.backbone,
+        pretrained=config.model.pretrained if pretrained else None,
+        head=config.model.head or get_method(config.method_name).head,
+        bn_mode=config.model.bn_mode,
+        freeze_until=config.model.freeze_until,
+        start_after=config.benchmark.features_until,
+        in_features=input_shape[-1] if config.model.backbone == "vector" else None,
+        hidden_layer=config.model.hidden,
+    )
+    model.precision = PRECISIONS[config.training.precision]
+    if config.training.compile:
+        model.backbone.compile()
+    return model
+
+
+def input_shape(benchmark: MultiLabelBenchmark) -> tuple[int, ...]:
+    """The shape of one test input."""
+    return tuple(benchmark.test_stream[0].dataset[0][0].shape)
+
+
+def device_of(config: Config) -> torch.device:
+    """Where to train.
+
+    Raises:
+        ValueError: When that device does not exist here.
+    """
+    name = config.training.device
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(
+            f"training.device {name!r} is not available here ({error}); choose cpu or auto"
+        ) from error
+    return device
+
+
+def build_strategy(
+    config: Config, model: MultiLabelModel, benchmark: MultiLabelBenchmark, folder: Path
+) -> Any:
+    """The method of a run as an Avalanche strategy, with its optimizer, schedule and metrics."""
+    training = config.training
+    device = device_of(config)
+    optimizer = build_optimizer(
+        model,
+        name=training.optimizer,
+        lr=training.lr,
+        weight_decay=training.weight_decay,
+        backbone_lr_scale=training.backbone_lr_scale,
+        decay_head=training.decay_head,
+    )
+    evaluator = multilabel_evaluator(
+        thresholds=config.evaluation.thresholds,
+        class_names=benchmark.class_names,
+        loggers=_loggers(config, folder),
+    )
+    strategy = get_method(config.method_name).build(
+        model=model,
+        optimizer=optimizer,
+        train_mb_size=training.batch_size,
+        train_epochs=training.epochs,
+        eval_mb_size=config.evaluation.batch_size or training.batch_size,
+        device=device,
+        evaluator=evaluator,
+        **config.method_options,
+    )
+    # Behind the method's own plugins, which may replace the data loader that the schedule counts.
+    strategy.plugins.append(
+        SchedulePlugin(
+            schedule=training.schedule,
+            later_lr_scale=training.later_lr_scale,
+            later_backbone_lr_scale=training.later_backbone_lr_scale,
+        )
+    )
+    if training.channels_last:
+        strategy.plugins.insert(0, ChannelsLastPlugin())
+    scaled = training.precision == "float16"
+    if training.accumulate > 1 or scaled:
+        strategy.plugins.append(
+            GradientPlugin(accumulate=training.accumulate, scaled=scaled, device=device.type)
+        )
+    return strategy
+
+
+def _loggers(config: Config, folder: Path) -> list[Any]:
+    from avalanche import logging
+
+    made: list[Any] = []
+    for name in config.loggers:
+        if name == "text":
+            made.append(logging.TextLogger((folder / "log.txt").open("a")))
+        elif name == "tensorboard":
+            made.append(logging.TensorboardLogger(folder / "tensorboard"))
+        else:
+            from rebll_avalanche.running.wandb import WandBNumbers
+
+            made.append(
+                WandBNumbers(name=config.folder_name, folder=folder, config=config.to_dict())
+            )
+    return made

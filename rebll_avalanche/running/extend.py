@@ -1,0 +1,120 @@
+"""Let a finished run learn another experience from new images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rebll_avalanche.benchmarks import MultiLabelBenchmark
+from rebll_avalanche.benchmarks.extension import ExtendedBenchmark, read_new_images
+from rebll_avalanche.benchmarks.features import check_same_weights
+from rebll_avalanche.checkpointing.foreign import unsaved
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.files import file_hash
+from rebll_avalanche.run_files import config_of
+from rebll_avalanche.running.build import build_benchmark, build_network, build_strategy
+from rebll_avalanche.running.folder import (
+    RESULTS,
+    is_finished,
+    read_config,
+    read_records,
+    write_config,
+)
+from rebll_avalanche.running.lock import locked
+from rebll_avalanche.running.run import learn
+
+
+def extend_run(
+    folder: Path,
+    labels: Path,
+    images: Path,
+    *,
+    test_size: float = 0.2,
+    on_error: str | None = None,
+    benchmark: MultiLabelBenchmark | None = None,
+    watcher: Any = None,
+) -> list[dict[str, Any]]:
+    """Train a finished run on new classes; stopped, the same call goes on.
+
+    Args:
+        folder: The run.
+        labels: Table of new images and their labels; see :func:`~rebll_avalanche.from_csv`.
+        images: The folder of the new images.
+        test_size: Share of the new images to test on, if the table does not say.
+        on_error: ``"raise"`` if a new image is broken, or ``"skip"`` it; by default as the run did.
+        benchmark: What the run learned first, if its configuration does not tell.
+        watcher: See :func:`~rebll_avalanche.running.run.run_experiment`.
+
+    Returns:
+        The lines of ``metrics.jsonl``, the new experience last.
+
+    Raises:
+        ValueError: When the run is not finished, its method cannot go on, or no class is new.
+    """
+    config_of(folder)  # or refuse, before a lock would make the folder
+    with locked(folder):
+        content = read_config(folder)
+        config = Config.from_dict(content)
+        extensions: list[dict[str, Any]] = list(content.get("extensions", []))
+        entry = {
+            "labels": str(labels.resolve()),
+            "images": str(images.resolve()),
+            "sha256": file_hash(_existing(labels)),
+            "test_size": test_size,
+            "on_error": on_error or config.benchmark.on_error,
+        }
+        known = any(old["sha256"] == entry["sha256"] for old in extensions)
+        if known and is_finished(folder):
+            return read_records(folder)
+        if not is_finished(folder) and (not known or extensions[-1]["sha256"] != entry["sha256"]):
+            missing = (
+                f"rebll extend {folder} {extensions[-1]['labels']}" if extensions else "rebll run"
+            )
+            raise ValueError(f"{folder} is not finished; go on with {missing} first")
+        if not known:
+            extensions.append(entry)
+
+        if content.get("method_as_run", {}).get("joint"):
+            raise ValueError(
+                f"{config.method_name} learns all classes at once and cannot be extended; "
+                "extend a run of another method"
+            )
+        shape = tuple(content["environment"]["input_shape"])
+        stream = build_benchmark(config) if benchmark is None else benchmark
+        features = stream.features
+        weights = getattr(features, "weights", None)
+        if weights is not None:  # somebody's own function answers for itself
+            check_same_weights(weights, content["weights"])
+        # Features choose the size of their pictures themselves.
+        size = {"image_size": shape[-1]} if features is None else {}
+        for extension in extensions:
+            stream = ExtendedBenchmark(
+                stream,
+                read_new_images(
+                    extension["labels"],
+                    extension["images"],
+                    test_size=extension["test_size"],
+                    on_error=extension.get("on_error", "raise"),  # earlier versions knew no other
+                    seed=config.benchmark.seed,
+                    features=features,
+                    **size,
+                ),
+            )
+        model = build_network(config, shape, pretrained=False)
+        strategy = build_strategy(config, model, stream, folder)
+        lost = unsaved(strategy)
+        if lost:
+            raise ValueError(
+                f"{folder} cannot be extended: the state of {', '.join(lost)} was not saved; "
+                "extend a run of a method of this package, such as rebll"
+            )
+        content |= {"extensions": extensions, "class_names": stream.class_names}
+        write_config(folder, content)
+        (folder / RESULTS).unlink(missing_ok=True)
+        return learn(config, folder, strategy, stream, watcher=watcher)
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise FileNotFoundError(f"no table of labels at {path}")
+    return path

@@ -1,0 +1,153 @@
+"""Runs of a table, each in a process of its own.
+
+What one run leaves behind does not count as another's memory, and a run that crashes takes nothing with
+it. Where the system can, processes are forked from one that has imported everything already.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, field
+from multiprocessing import connection
+from pathlib import Path
+from typing import Any
+
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.configuration.study import Planned
+from rebll_avalanche.process import keep_freed_memory, pass_on_warnings
+
+HEAVY = "rebll_avalanche.running.run"
+
+
+@dataclass
+class Ended:
+    """How a run ended.
+
+    Attributes:
+        planned: The run.
+        error: What went wrong; empty if nothing did.
+        kind: Name of the exception; "exit" if the process died without one.
+        warnings: What it warned of.
+    """
+
+    planned: Planned
+    error: str = ""
+    kind: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+def run_all(
+    planned: Iterable[Planned],
+    root: Path,
+    *,
+    jobs: int = 1,
+    on_progress: Callable[[Planned, str], None] | None = None,
+) -> Generator[Ended, None, None]:
+    """Run configurations, so many at once, and say of each how it ended.
+
+    Args:
+        planned: What to run, in order.
+        root: Holds the run folders.
+        jobs: Processes at a time; with more than one, each gets its share of the cores.
+        on_progress: Told where a run is, in words.
+    """
+    can_fork = "forkserver" in multiprocessing.get_all_start_methods()
+    context: Any = multiprocessing.get_context("forkserver" if can_fork else "spawn")
+    if can_fork:
+        context.set_forkserver_preload([HEAVY])
+    threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
+    waiting = iter(planned)
+    running: dict[Any, tuple[Any, Ended]] = {}
+    try:
+        while True:
+            while len(running) < jobs and (following := next(waiting, None)) is not None:
+                receiver, sender = context.Pipe(duplex=False)
+                folder = root / following.name
+                arguments = (following.config, folder, sender, threads)
+                process = context.Process(target=_work, args=arguments)
+                process.start()
+                sender.close()  # the child has its own end; without ours, its death ends the pipe
+                running[receiver] = (process, Ended(following))
+            if not running:
+                return
+            for receiver in connection.wait(list(running)):
+                process, ended = running[receiver]
+                if _listen(receiver, ended, on_progress):
+                    continue
+                process.join()
+                if process.exitcode and not ended.kind:
+                    ended.kind = "exit"
+                    ended.error = f"its process ended with code {process.exitcode}"
+                del running[receiver]
+                yield ended
+    finally:
+        for process, _ in running.values():
+            process.terminate()
+        for process, _ in running.values():
+            process.join()
+
+
+def _listen(
+    receiver: Any, ended: Ended, on_progress: Callable[[Planned, str], None] | None
+) -> bool:
+    """Take one message of a run; False if there will be no more."""
+    try:
+        kind, text = receiver.recv()
+    except EOFError:
+        return False
+    if kind == "at":
+        if on_progress is not None:
+            on_progress(ended.planned, text)
+    elif kind == "warning":
+        ended.warnings.append(text)
+    else:
+        ended.kind, ended.error = kind, text
+    return True
+
+
+class _Messages:
+    """Looks like a progress bar to a run and sends what it would show."""
+
+    def __init__(self, sender: Any) -> None:
+        self._sender = sender
+
+    def set_postfix_str(self, text: str) -> None:
+        """Where the run is."""
+        self._sender.send(("at", text))
+
+
+def _work(config: Config, folder: Path, sender: Any, threads: int | None) -> None:
+    """One run, in its process."""
+    _end_with_parent()
+    keep_freed_memory()
+    try:
+        import torch
+
+        from rebll_avalanche.process import stop_on_terminate
+        from rebll_avalanche.running.progress import EpochsOnBar
+        from rebll_avalanche.running.run import run_experiment
+
+        stop_on_terminate()
+        if threads is not None:
+            torch.set_num_threads(threads)
+        pass_on_warnings(lambda message: sender.send(("warning", message)))
+        run_experiment(config, folder, watcher=EpochsOnBar(_Messages(sender)))
+    except KeyboardInterrupt:
+        sender.send(("KeyboardInterrupt", "stopped"))
+    except Exception as error:
+        sender.send((type(error).__name__, str(error) or repr(error)))
+
+
+def _end_with_parent() -> None:
+    """A run whose table was killed ends too: whoever starts the table again must find it free."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            connection.wait([parent.sentinel])
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,95 @@
+"""Progress for people: one bar on a terminal, silence elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from avalanche.training.plugins import SupervisedPlugin
+from tqdm import tqdm
+
+from rebll_avalanche.running.recorder import all_terms
+
+
+class ProgressPlugin(SupervisedPlugin):
+    """Experience, epoch, loss terms, images per second and time left.
+
+    Args:
+        benchmark: Whose training stream is learned.
+        label: What is running.
+    """
+
+    def __init__(self, benchmark: Any, *, label: str = "") -> None:
+        super().__init__()
+        self._label = label
+        self._sizes = [len(experience.dataset) for experience in benchmark.train_stream]
+        self._bar: Any = None
+        self._where = ""
+
+    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        """Say which experience and epoch begin; on the first call, draw the bar."""
+        experience = strategy.experience.current_experience
+        epoch = strategy.clock.train_exp_epochs
+        done = (
+            sum(self._sizes[:experience]) * strategy.train_epochs + self._sizes[experience] * epoch
+        )
+        if self._bar is None:
+            total = sum(self._sizes) * strategy.train_epochs
+            self._bar = tqdm(total=total, initial=done, unit="img", dynamic_ncols=True, leave=False)
+        self._where = (
+            f"{self._label} experience {experience + 1}/{len(self._sizes)} "
+            f"epoch {epoch + 1}/{strategy.train_epochs}"
+        ).strip()
+        self._bar.set_description(self._where, refresh=False)
+        self._bar.n = done
+
+    def after_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
+        """Move on; loss values are only fetched when the bar is redrawn."""
+        shown = self._bar.last_print_t
+        self._bar.update(len(strategy.mb_x))
+        if self._bar.last_print_t != shown:
+            values = {
+                name: f"{float(value):.3f}"
+                for terms in all_terms(strategy)
+                for name, value in terms.last.items()
+            }
+            self._bar.set_postfix(values, refresh=False)
+
+    def before_eval(self, strategy: Any, **kwargs: Any) -> None:
+        """Say that it is being evaluated."""
+        if self._bar is not None:
+            self._bar.set_description(f"{self._where}, evaluating")
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+class EpochsOnBar(SupervisedPlugin):
+    """Says on somebody else's bar where a run is.
+
+    Args:
+        bar: Counts whole runs.
+    """
+
+    def __init__(self, bar: Any) -> None:
+        super().__init__()
+        self._bar = bar
+
+    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        """Another epoch."""
+        experience = strategy.experience
+        self._bar.set_postfix_str(
+            f"experience {experience.current_experience + 1}/{len(experience.origin_stream)} "
+            f"epoch {strategy.clock.train_exp_epochs + 1}/{strategy.train_epochs}"
+        )
+
+    def close(self) -> None:
+        """The run is over; its bar goes on."""
+        self._bar.set_postfix_str("")
+
+
+def on_terminal() -> bool:
+    """Whether a person watches."""
+    return sys.stderr.isatty()

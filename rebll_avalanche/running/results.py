@@ -1,0 +1,100 @@
+"""The files of a run that people and the report read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from avalanche.training.plugins import EvaluationPlugin
+
+from rebll_avalanche.files import replacing, write_text
+from rebll_avalanche.memory import Memory
+from rebll_avalanche.metrics import last_evaluation
+from rebll_avalanche.run_files import METRICS, RESULTS
+
+SCORES, MEMORY = "scores.npz", "memory.npz"
+
+
+def memory_of(strategy: Any) -> Memory | None:
+    """The memory of the first plugin that has one of this package's."""
+    for plugin in strategy.plugins:
+        memory = getattr(plugin, "memory", None)
+        if isinstance(memory, Memory):
+            return memory
+    return None
+
+
+def class_average_precision(
+    evaluator: EvaluationPlugin, class_names: Sequence[str]
+) -> dict[str, float]:
+    """AP of every class that the last evaluation could judge, by name."""
+    values = last_evaluation(evaluator).metrics.average_precision.tolist()
+    return {
+        name: value
+        for name, value in zip(class_names, values, strict=False)
+        if value == value  # not NaN
+    }
+
+
+def memory_page(memory: Memory | None, class_ends: Sequence[int]) -> dict[str, Any]:
+    """What a line of ``metrics.jsonl`` says about the memory."""
+    if memory is None or not len(memory):
+        return {"relabelling": {}, "relabelling_blocks": [], "provenance": {}}
+    return {
+        "relabelling": memory.relabelling_score(),
+        "relabelling_blocks": memory.block_scores(class_ends),
+        "provenance": memory.provenance_shares(),
+    }
+
+
+def write_metrics(folder: Path, records: Sequence[dict[str, Any]]) -> None:
+    """``metrics.jsonl``: one line per finished experience."""
+    write_text(folder / METRICS, "".join(f"{json.dumps(record)}\n" for record in records))
+
+
+def write_results(folder: Path, records: Sequence[dict[str, Any]]) -> None:
+    """``results.csv``: one row per experience; written when the last one is over."""
+    names = dict.fromkeys(name for record in records for name in record["metrics"])
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["experience", "classes_seen", *names, "seconds"])
+    for record in records:
+        values = [record["metrics"].get(name, "") for name in names]
+        writer.writerow([record["experience"], record["classes_seen"], *values, record["seconds"]])
+    write_text(folder / RESULTS, text.getvalue())
+
+
+def write_scores(folder: Path, evaluator: EvaluationPlugin, class_names: Sequence[str]) -> None:
+    """``scores.npz``: what the model says about the test images of the last step."""
+    evaluation = last_evaluation(evaluator)
+    scores = evaluation.scores.numpy().astype(np.float32)
+    _write_arrays(
+        folder / SCORES,
+        scores=scores,
+        truth=evaluation.truth.numpy().astype(np.float32),
+        class_names=np.array(list(class_names)[: scores.shape[1]], dtype=np.str_),
+    )
+
+
+def write_memory(folder: Path, memory: Memory | None, class_ends: Sequence[int]) -> None:
+    """``memory.npz``: the label block matrix, rows sorted by experience."""
+    if memory is None or not len(memory):
+        return
+    labels, provenance = memory.label_matrix()
+    _write_arrays(
+        folder / MEMORY,
+        labels=labels.numpy(),
+        provenance=provenance.numpy(),
+        experience=memory.experience.sort(stable=True).values.numpy(),
+        class_ends=np.array(class_ends, dtype=np.int64),
+    )
+
+
+def _write_arrays(path: Path, **arrays: np.ndarray) -> None:
+    with replacing(path) as stream:
+        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]

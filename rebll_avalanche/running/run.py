@@ -1,0 +1,196 @@
+"""A run: from a configuration to a folder of results, stopped and continued at will."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rebll_avalanche.benchmarks import MultiLabelBenchmark
+from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder, Moment
+from rebll_avalanche.checkpointing.foreign import unsaved
+from rebll_avalanche.checkpointing.resume import CheckpointPlugin
+from rebll_avalanche.checkpointing.snapshot import capture, restore
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.configuration.methods import METHOD_OPTIONS
+from rebll_avalanche.metrics import read_metrics
+from rebll_avalanche.plugins import AKDPlugin, OnlineRelabelPlugin
+from rebll_avalanche.plugins.rebll import PRESETS
+from rebll_avalanche.running import results
+from rebll_avalanche.running.build import (
+    build_benchmark,
+    build_network,
+    build_strategy,
+    input_shape,
+)
+from rebll_avalanche.running.environment import git_state, hardware, versions
+from rebll_avalanche.running.folder import (
+    CONFIG,
+    check_unchanged,
+    is_finished,
+    read_records,
+    write_config,
+)
+from rebll_avalanche.running.lock import locked
+from rebll_avalanche.running.progress import ProgressPlugin, on_terminal
+from rebll_avalanche.running.recorder import Recorder
+from rebll_avalanche.running.seeding import seed_everything
+from rebll_avalanche.running.stream import evaluation_stream
+from rebll_avalanche.scenario import class_range
+from rebll_avalanche.strategies import get_method
+
+CHECKPOINT = "checkpoint"
+
+
+def run_experiment(
+    config: Config,
+    folder: Path,
+    *,
+    benchmark: MultiLabelBenchmark | None = None,
+    watcher: Any = None,
+) -> list[dict[str, Any]]:
+    """Run a configuration in a folder, or go on where it was stopped.
+
+    Args:
+        config: What to run.
+        folder: Results and checkpoints; made if it does not exist.
+        benchmark: Streams to use instead of those that the configuration names.
+        watcher: A plugin that shows progress, with a method ``close``; by default a bar, if there
+            is a terminal.
+
+    Returns:
+        The lines of ``metrics.jsonl``, one per experience.
+
+    Raises:
+        ValueError: When the folder is in use, or belongs to another configuration.
+    """
+    with locked(folder):
+        check_unchanged(config, folder)
+        if is_finished(folder):
+            return read_records(folder)
+        seed_everything(config.seed)
+        benchmark = build_benchmark(config) if benchmark is None else benchmark
+        shape = input_shape(benchmark)
+        model = build_network(config, shape)
+        strategy = build_strategy(config, model, benchmark, folder)
+        if not (folder / CONFIG).exists():
+            weights = getattr(benchmark.features, "weights", model.weights)
+            write_config(folder, _resolved(config, benchmark, weights, shape))
+        return learn(config, folder, strategy, benchmark, watcher=watcher)
+
+
+def learn(
+    config: Config, folder: Path, strategy: Any, benchmark: Any, *, watcher: Any = None
+) -> list[dict[str, Any]]:
+    """Train and evaluate every experience that is not done yet, writing results after each."""
+    checkpoints = CheckpointFolder(folder / CHECKPOINT)
+    point = checkpoints.newest()
+    records: list[dict[str, Any]] = point.end.get("records", [])
+    if point.end:
+        restore(strategy, benchmark.train_stream, point.end["strategy"])
+        memory = results.memory_of(strategy)
+        if memory is not None:
+            memory.widen(benchmark.num_classes)
+    lost = unsaved(strategy)
+    recorder = Recorder()
+    strategy.plugins.append(recorder)
+    if watcher is None and on_terminal():
+        watcher = ProgressPlugin(benchmark, label=config.method_name)
+    if watcher is not None:
+        strategy.plugins.append(watcher)
+    if lost:
+        warnings.warn(
+            f"a checkpoint cannot hold the state of {', '.join(lost)}: "
+            "if this run is stopped, it starts over",
+            stacklevel=2,
+        )
+    else:
+        done = point.moment.epoch if point.epoch and point.moment is not None else 0
+        strategy.plugins.append(
+            CheckpointPlugin(
+                checkpoints, benchmark.train_stream, under_way=point.epoch, epochs_done=done
+            )
+        )
+    stream = config.evaluation.stream
+    pairs = list(zip(benchmark.train_stream, evaluation_stream(benchmark, stream), strict=True))
+    workers = {"num_workers": config.training.num_workers}
+    try:
+        for train_experience, eval_experience in pairs[len(records) :]:
+            strategy.train(train_experience, **workers)
+            started = time.perf_counter()
+            found = read_metrics(strategy.eval([eval_experience], **workers), stream)
+            memory = results.memory_of(strategy)
+            page = recorder.page()
+            page["seconds"] += time.perf_counter() - started
+            names = benchmark.class_names
+            ends = [hi for _, hi in benchmark.scenario.ranges]
+            records.append(
+                {
+                    "experience": int(train_experience.current_experience),
+                    "classes_seen": class_range(train_experience)[1],
+                    "metrics": _in_order(found),
+                    "per_class_ap": results.class_average_precision(strategy.evaluator, names),
+                    **page,
+                    **results.memory_page(memory, ends),
+                }
+            )
+            results.write_scores(folder, strategy.evaluator, names)
+            results.write_memory(folder, memory, ends)
+            results.write_metrics(folder, records)
+            if not lost or len(records) == len(pairs):
+                moment = Moment(len(records) - 1, Moment.END)
+                state = capture(strategy, benchmark.train_stream)
+                checkpoints.save(moment, {"strategy": state, "records": records})
+    finally:
+        if watcher is not None:
+            watcher.close()
+    results.write_results(folder, records)
+    checkpoints.keep_newest()
+    return records
+
+
+def _in_order(metrics: dict[str, float]) -> dict[str, float]:
+    """What could be measured, mAP first: Avalanche's order depends on earlier evaluations."""
+    known = {name: value for name, value in metrics.items() if not math.isnan(value)}
+    return dict(sorted(known.items(), key=lambda item: (item[0] != "mAP", item[0])))
+
+
+def method_as_run(config: Config) -> dict[str, Any]:
+    """The method with its defaults, in plain values: what a reader of the results needs to know."""
+    method = get_method(config.method_name)
+    listed = METHOD_OPTIONS[config.method_name]
+    values = _plain_defaults(method.build) | config.method_options
+    if "preset" in values:  # what is not given is as the preset says, or else as RebLL's halves say
+        halves = _plain_defaults(AKDPlugin) | _plain_defaults(OnlineRelabelPlugin)
+        values = halves | PRESETS[values["preset"]] | values
+    parameters = {name: values[name] for name in listed if name in values}
+    return {"label": method.label, "joint": method.joint, "parameters": parameters}
+
+
+def _plain_defaults(build: Callable[..., Any]) -> dict[str, Any]:
+    """Arguments that have a number, a word or a truth value by default."""
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(build).parameters.items()
+        if isinstance(parameter.default, bool | int | float | str)
+    }
+
+
+def _resolved(
+    config: Config, benchmark: MultiLabelBenchmark, weights: dict[str, Any], shape: tuple[int, ...]
+) -> dict[str, Any]:
+    """The content of ``config.yaml``: the configuration, and what else the results depend on."""
+    records = {
+        "class_names": list(benchmark.class_names),
+        "class_order": list(benchmark.scenario.class_order),
+        "method_as_run": method_as_run(config),
+        "weights": dict(weights),
+        "versions": versions(),
+        "git": git_state(),
+        "environment": {**hardware(), "input_shape": list(shape)},
+    }
+    return config.to_dict() | records

@@ -1,0 +1,31 @@
+"""Choices among words: refusing a wrong one, and naming those that come near."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Refuse a value that is none of the choices.
+
+    Raises:
+        ValueError: Naming the argument, the value and the choices.
+
+    >>> check_choice("mode", "disjont", ("overlap", "disjoint"))
+    Traceback (most recent call last):
+    ValueError: mode must be one of overlap, disjoint, got 'disjont'
+    """
+    words = list(choices)
+    if value not in words:
+        raise ValueError(f"{name} must be one of {', '.join(words)}, got {value!r}")
+
+
+def nearest(wrong: str, right: Iterable[str], count: int | None = None) -> str:
+    """The words that come nearest to a wrong one, separated by commas; all of them by default.
+
+    >>> nearest("alpah", ["beta", "alpha", "gamma"], count=1)
+    'alpha'
+    """
+    words = list(right)
+    return ", ".join(difflib.get_close_matches(wrong, words, n=count or len(words) or 1, cutoff=0))
