@@ -13,7 +13,7 @@ import torch
 from rebll_avalanche.benchmarks import VOC2007, MultiLabelScenes
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.memory.sampling import POLICIES
-from rebll_avalanche.running.seeding import seed_everything
+from rebll_avalanche.running.environment import seed_everything
 
 
 def histogram(benchmark: Any, policy: str, mem_size: int, seed: int) -> torch.Tensor:

@@ -26,7 +26,7 @@ _EXPORTS = {
     "read_metrics": "metrics",
     "last_evaluation": "metrics",
     "run_stream": "running.stream",
-    "seed_everything": "running.seeding",
+    "seed_everything": "running.environment",
     "run_experiment": "running.run",
     "load_run": "inference",
     "build_model": "models",
@@ -96,8 +96,8 @@ if TYPE_CHECKING:
         build_optimizer,
     )
     from rebll_avalanche.process import keep_freed_memory
+    from rebll_avalanche.running.environment import seed_everything
     from rebll_avalanche.running.run import run_experiment
-    from rebll_avalanche.running.seeding import seed_everything
     from rebll_avalanche.running.stream import run_stream
     from rebll_avalanche.scenario import Scenario
     from rebll_avalanche.strategies import METHODS, RebLL, get_method

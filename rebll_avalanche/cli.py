@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # `rebll predict ... | head` has seen enough. What is still buffered goes nowhere, silently.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return 141  # as a shell calls the end by SIGPIPE
 
 
 def _main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""What those who write runs and those who read them agree upon."""
+"""What lies in a run folder under which name, and when two runs are the same experiment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-CONFIG, METRICS, RESULTS = "config.yaml", "metrics.jsonl", "results.csv"
+CONFIG = "config.yaml"  # the settings, and what else the results depend on
+METRICS = "metrics.jsonl"  # a line per finished experience
+RESULTS = "results.csv"  # the same as a table; written when the last experience is over
+SCORES = "scores.npz"  # of the test images, after the newest experience
+MEMORY = "memory.npz"  # the labels of the memory and where they come from
+CHECKPOINT = "checkpoint"  # a folder; from where a stopped run goes on
+LOCK = ".lock"  # held by the process that runs
+REPORT = "report.html"  # the page of this run alone
+CAMS, CAM_INDEX = "cam", "cam.json"  # a folder of class activation maps, and what is on them
+TEXT_LOG, TENSORBOARD, WANDB_ID = "log.txt", "tensorboard", "wandb-id.txt"  # of loggers
 
 # Two runs may differ in settings of both kinds and still be the same experiment. The first change no bit
 # of a result; under the second, sums are rounded or random numbers drawn in another order.

@@ -14,6 +14,8 @@ from itertools import accumulate
 from typing import Any
 
 ClassOrder = str | int | Sequence[int] | Sequence[str]
+# The scenario in which all classes arrive at once, however many there are.
+JOINT = "joint"
 Experiences = Sequence[Sequence[int]] | Sequence[Sequence[str]]
 
 
@@ -54,11 +56,12 @@ class Scenario:
         class_names: Sequence[str] | None = None,
         class_order: ClassOrder = "alphabetical",
     ) -> Scenario:
-        """Read ``"B5-C3"``, ``"B0-C4"`` or an explicit list of classes per experience.
+        """Read ``"B5-C3"``, ``"B0-C4"``, ``"joint"`` or an explicit list of classes per experience.
 
         Args:
             scenario: ``"Bx-Cy"``: x classes first, then y per experience (``"B0-Cy"``: y from the
-                start); or one list of class names or indices per experience; or a ready scenario.
+                start); ``"joint"``: all at once; or one list of class names or indices per experience;
+                or a ready scenario.
             num_classes: Number of classes of the data set; not needed beside ``class_names``.
             class_names: Names in the data set's own order.
             class_order: ``"alphabetical"`` by name (the data set's own order if there are no names),
@@ -81,6 +84,8 @@ class Scenario:
                 )
             return scenario
         if isinstance(scenario, str):
+            if scenario == JOINT:
+                scenario = f"B{num_classes}-C0"
             sizes = _parse_sizes(scenario, num_classes)
             return cls(sizes, _parse_order(class_order, num_classes, class_names), scenario)
         listed = [_indices(classes, num_classes, class_names) for classes in scenario]

@@ -96,6 +96,20 @@ def test_a_light_start(code):
     assert not modules_after(code) & {"torch", "avalanche", "timm", "sklearn", "torchvision"}
 
 
+def test_every_module_imports_where_there_is_no_posix():
+    names = [
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for path in PACKAGE.rglob("*.py")
+    ]
+    code = f"""
+import importlib, sys
+sys.modules["fcntl"] = sys.modules["resource"] = None
+for module in {names!r}:
+    importlib.import_module(module)
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=300)
+
+
 def test_every_public_name_exists():
     for name in rebll_avalanche.__all__:
         assert getattr(rebll_avalanche, name) is not None

@@ -18,15 +18,12 @@ from rebll_avalanche.benchmarks.generator import MultiLabelExperience
 from rebll_avalanche.benchmarks.images import Inputs
 from rebll_avalanche.benchmarks.transforms import is_picture
 from rebll_avalanche.labels import UNKNOWN
-from rebll_avalanche.scenario import Scenario
+from rebll_avalanche.scenario import JOINT, Scenario
 
 
 def read_new_images(labels: str | Path, images: str | Path, **options: Any) -> MultiLabelBenchmark:
     """All images and classes of a table as one experience; see :func:`from_csv` for its form."""
-    # Any number of classes can arrive one by one, which tells their names.
-    only_names = options | {"features": None}
-    names = from_csv(labels, images=images, scenario="B0-C1", **only_names).class_names
-    return from_csv(labels, images=images, scenario=[names], **options)
+    return from_csv(labels, images=images, scenario=JOINT, **options)
 
 
 class ExtendedBenchmark(MultiLabelBenchmark):

@@ -36,12 +36,19 @@ def run(arguments: Any) -> int:
 
 def print_records(folder: Path, records: Sequence[dict[str, Any]]) -> None:
     """The course of a run for people: percent, one line per experience."""
-    names = [
-        name for name in ("mAP", "CF1@0.8", "OF1@0.8", "FPR@0.8") if name in records[-1]["metrics"]
-    ]
+    from rebll_avalanche.configuration.config import Config
+    from rebll_avalanche.run_files import CONFIG
+
+    threshold = Config.read(folder / CONFIG).evaluation.thresholds[0]
+    wanted = ("mAP", *(f"{name}@{threshold:g}" for name in ("CF1", "OF1", "FPR")))
+    # A metric may be undefined after some experiences: there is no FPR without negatives.
+    names = [name for name in wanted if any(name in record["metrics"] for record in records)]
     print(f"{'experience':>10} {'classes':>8} " + " ".join(f"{name:>8}" for name in names))
     for record in records:
-        values = " ".join(f"{100 * record['metrics'][name]:8.1f}" for name in names)
+        metrics = record["metrics"]
+        values = " ".join(
+            f"{100 * metrics[name]:8.1f}" if name in metrics else f"{'-':>8}" for name in names
+        )
         print(f"{record['experience']:>10} {record['classes_seen']:>8} {values}")
     last = records[-1]["metrics"]
     if "AvgmAP" in last:
@@ -52,5 +59,6 @@ def print_records(folder: Path, records: Sequence[dict[str, Any]]) -> None:
 def write_page(folder: Path) -> Path:
     """The report of this run alone."""
     from rebll_avalanche.report import read_run, write_report
+    from rebll_avalanche.run_files import REPORT
 
-    return write_report([read_run(folder)], folder / "report.html")
+    return write_report([read_run(folder)], folder / REPORT)

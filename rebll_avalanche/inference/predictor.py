@@ -19,11 +19,9 @@ from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.models import GrowingHead, MultiLabelModel
 from rebll_avalanche.models.heads import GrowingLinear
 from rebll_avalanche.models.windows import PER_SIDE
-from rebll_avalanche.run_files import CONFIG
+from rebll_avalanche.run_files import CHECKPOINT, CONFIG
 from rebll_avalanche.running.build import build_network, feature_maker
 from rebll_avalanche.running.folder import read_config
-
-CHECKPOINT = "checkpoint"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 import yaml
 
-from rebll_avalanche.run_files import CONFIG, METRICS, SAME_BITS, SAME_EXPERIMENT, config_of, flat
+from rebll_avalanche.run_files import (
+    CAM_INDEX,
+    CAMS,
+    CONFIG,
+    MEMORY,
+    METRICS,
+    SAME_BITS,
+    SAME_EXPERIMENT,
+    SCORES,
+    config_of,
+    flat,
+)
 
 # The sections of config.yaml that decide something; the others are a record of how the run was made.
 DECISIONS = ("benchmark", "model", "method", "training", "evaluation")
@@ -104,17 +115,17 @@ class Run:
     @cached_property
     def scores(self) -> dict[str, np.ndarray] | None:
         """``scores``, ``truth`` and ``class_names`` of the last step's test images."""
-        return _arrays(self.folder / "scores.npz")
+        return _arrays(self.folder / SCORES)
 
     @cached_property
     def memory(self) -> dict[str, np.ndarray] | None:
         """``labels``, ``provenance``, ``experience`` and ``class_ends``; None without a memory."""
-        return _arrays(self.folder / "memory.npz")
+        return _arrays(self.folder / MEMORY)
 
     @cached_property
     def cams(self) -> list[dict[str, Any]]:
         """What ``rebll cam`` wrote: test images with class activation maps and scores."""
-        path = self.folder / "cam" / "cam.json"
+        path = self.folder / CAMS / CAM_INDEX
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 

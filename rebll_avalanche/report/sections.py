@@ -18,6 +18,7 @@ from rebll_avalanche.report.reliability import calibration_error, reliability_cu
 from rebll_avalanche.report.runs import Run
 from rebll_avalanche.report.style import Look
 from rebll_avalanche.report.table import thresholds
+from rebll_avalanche.run_files import CAMS
 
 WIDE, PANEL, PHONE = 960, 330, 350
 CAM_IMAGES = 12
@@ -292,7 +293,7 @@ def _cam(run: Run, record: dict[str, Any]) -> dict[str, Any]:
     """A record of ``cam.json`` with its pictures inside."""
 
     def embedded(name: str) -> str:
-        path = run.folder / "cam" / name
+        path = run.folder / CAMS / name
         kind = "png" if path.suffix == ".png" else "jpeg"
         return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,21 @@ from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.models import MultiLabelModel, build_model
 from rebll_avalanche.plugins import SchedulePlugin, build_optimizer
 from rebll_avalanche.plugins.gradients import PRECISIONS, ChannelsLastPlugin, GradientPlugin
+from rebll_avalanche.running.loggers import build_loggers
+from rebll_avalanche.scenario import JOINT, Scenario
 from rebll_avalanche.strategies import get_method
 
 
 def build_benchmark(config: Config) -> MultiLabelBenchmark:
     """The streams of a run; a joint method gets all classes in one experience."""
-    benchmark = _benchmark(config.benchmark)
-    if get_method(config.method_name).joint and len(benchmark.scenario) > 1:
-        everything = replace(config.benchmark, scenario=f"B{benchmark.num_classes}-C0")
-        return _benchmark(everything)
+    if not get_method(config.method_name).joint:
+        return _benchmark(config.benchmark, config.benchmark.scenario)
+    benchmark = _benchmark(config.benchmark, JOINT)
+    Scenario.parse(config.benchmark.scenario, benchmark.num_classes)  # or refuse, as for the others
     return benchmark
 
 
-def _benchmark(config: BenchmarkConfig) -> MultiLabelBenchmark:
+def _benchmark(config: BenchmarkConfig, scenario: str) -> MultiLabelBenchmark:
     order: Any = config.class_order
     if isinstance(order, str) and "," in order:
         order = [name.strip() for name in order.split(",")]
@@ -48,16 +49,16 @@ def _benchmark(config: BenchmarkConfig) -> MultiLabelBenchmark:
     if config.name == "scenes":
         if "test_size" in given:
             given["test_size"] = int(given["test_size"])
-        return benchmarks.MultiLabelScenes(config.scenario, **given, **options)
+        return benchmarks.MultiLabelScenes(scenario, **given, **options)
     options |= {"image_cache": config.image_cache, "on_error": config.on_error}
     if config.features:
         options["image_cache"] = None  # the vectors are all that will be read
     if config.name == "voc":
-        return benchmarks.VOC2007(config.scenario, **given, **options)
+        return benchmarks.VOC2007(scenario, **given, **options)
     if config.name == "coco":
-        return benchmarks.COCO2014(config.scenario, **given, **options)
+        return benchmarks.COCO2014(scenario, **given, **options)
     given["images"] = given.pop("root")
-    return benchmarks.from_csv(str(config.labels), scenario=config.scenario, **given, **options)
+    return benchmarks.from_csv(str(config.labels), scenario=scenario, **given, **options)
 
 
 def feature_maker(config: BenchmarkConfig) -> FrozenFeatures | SideBySide:
@@ -86,7 +87,16 @@ def build_network(
         config: Names backbone, head and weights.
         input_shape: Of one input, without the batch.
         pretrained: ``False`` when weights will be loaded from a checkpoint.
+
+    Raises:
+        ValueError: When the network cannot take such inputs.
     """
+    if config.model.backbone == "vector" and len(input_shape) > 2:  # windows of vectors have two
+        raise ValueError(
+            f"model.backbone 'vector' takes vectors, but the inputs are images of shape "
+            f"{' x '.join(map(str, input_shape))}; give benchmark.features, such as "
+            "tf_efficientnet_lite0, or a backbone for images"
+        )
     model = build_model(
         config.model.backbone,
         pretrained=config.model.pretrained if pretrained else None,
@@ -144,7 +154,7 @@ def build_strategy(
     evaluator = multilabel_evaluator(
         thresholds=config.evaluation.thresholds,
         class_names=benchmark.class_names,
-        loggers=_loggers(config, folder),
+        loggers=build_loggers(config, folder),
     )
     strategy = get_method(config.method_name).build(
         model=model,
@@ -172,21 +182,3 @@ def build_strategy(
             GradientPlugin(accumulate=training.accumulate, scaled=scaled, device=device.type)
         )
     return strategy
-
-
-def _loggers(config: Config, folder: Path) -> list[Any]:
-    from avalanche import logging
-
-    made: list[Any] = []
-    for name in config.loggers:
-        if name == "text":
-            made.append(logging.TextLogger((folder / "log.txt").open("a")))
-        elif name == "tensorboard":
-            made.append(logging.TensorboardLogger(folder / "tensorboard"))
-        else:
-            from rebll_avalanche.running.wandb import WandBNumbers
-
-            made.append(
-                WandBNumbers(name=config.folder_name, folder=folder, config=config.to_dict())
-            )
-    return made

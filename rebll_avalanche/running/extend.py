@@ -11,16 +11,15 @@ from rebll_avalanche.benchmarks.features import check_same_weights
 from rebll_avalanche.checkpointing.foreign import unsaved
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.files import file_hash
-from rebll_avalanche.run_files import config_of
+from rebll_avalanche.run_files import RESULTS, config_of
 from rebll_avalanche.running.build import build_benchmark, build_network, build_strategy
 from rebll_avalanche.running.folder import (
-    RESULTS,
     is_finished,
+    locked,
     read_config,
     read_records,
     write_config,
 )
-from rebll_avalanche.running.lock import locked
 from rebll_avalanche.running.run import learn
 
 

@@ -1,4 +1,4 @@
-"""What can be known of a run folder without importing torch."""
+"""A run folder: who holds it, what it was started with, how far it is; without importing torch."""
 
 from __future__ import annotations
 
@@ -6,15 +6,59 @@ import json
 import os
 import shutil
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
+from filelock import FileLock, Timeout
 
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.files import replacing_folder, write_text
-from rebll_avalanche.run_files import CONFIG, METRICS, RESULTS, changes, config_of
+from rebll_avalanche.run_files import (
+    CHECKPOINT,
+    CONFIG,
+    LOCK,
+    METRICS,
+    RESULTS,
+    changes,
+    config_of,
+)
 from rebll_avalanche.running.environment import versions
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a run folder; the system gives it back when the process ends, however it ends.
+
+    Raises:
+        ValueError: When another live process has it, or it is a file.
+    """
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file; choose another name for the folder of the run")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / LOCK
+    try:
+        # A data-loading worker does not inherit it: filelock closes it in forked processes.
+        lock = FileLock(path, timeout=0).acquire()
+    except Timeout:
+        owner = ""
+        with suppress(OSError):  # Windows lets nobody else read a locked file
+            owner = path.read_text()
+        raise ValueError(
+            f"{folder} is in use by another run (process {owner or 'unknown'}); wait for it, "
+            "stop it, or choose another folder"
+        ) from None
+    with lock:
+        with suppress(OSError):
+            path.write_text(str(os.getpid()))
+        yield
+
+
+def has_learned(folder: Path) -> bool:
+    """Whether there is anything that a run of other settings must not be mixed with."""
+    return (folder / METRICS).is_file() or (folder / CHECKPOINT).is_dir()
 
 
 def is_finished(folder: Path) -> bool:
@@ -48,10 +92,12 @@ def write_config(folder: Path, content: dict[str, Any]) -> None:
 def check_unchanged(config: Config, folder: Path) -> None:
     """Refuse to go on with a run as another experiment; warn if its numbers may come out otherwise.
 
+    A run that ended before its first checkpoint has nothing to go on with and may be started anew.
+
     Raises:
         ValueError: With every difference.
     """
-    if not (folder / CONFIG).is_file():
+    if not ((folder / CONFIG).is_file() and has_learned(folder)):
         return
     saved = read_config(folder)
     changed, bits = changes(Config.from_dict(saved).to_dict(), config.to_dict())
@@ -84,7 +130,7 @@ def copy_for_scenario(source: Path, target: Path, scenario: str) -> None:
             source,
             draft,
             copy_function=os.link,
-            ignore=shutil.ignore_patterns(".lock"),
+            ignore=shutil.ignore_patterns(LOCK),
             dirs_exist_ok=True,
         )
         content = read_config(draft)

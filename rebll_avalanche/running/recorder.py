@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import torch
 from avalanche.training.plugins import SupervisedPlugin
 
@@ -108,5 +108,10 @@ def peak_memory() -> int:
     """Most memory in use at once so far: of the GPU if there is one, else of the process."""
     if torch.cuda.is_available():
         return int(torch.cuda.max_memory_allocated())
+    memory = psutil.Process().memory_info()
+    if hasattr(memory, "peak_wset"):  # Windows
+        return int(memory.peak_wset)
+    import resource  # elsewhere psutil knows the memory of this moment only
+
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(used if sys.platform == "darwin" else used * 1024)

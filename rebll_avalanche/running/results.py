@@ -15,9 +15,7 @@ from avalanche.training.plugins import EvaluationPlugin
 from rebll_avalanche.files import replacing, write_text
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.metrics import last_evaluation
-from rebll_avalanche.run_files import METRICS, RESULTS
-
-SCORES, MEMORY = "scores.npz", "memory.npz"
+from rebll_avalanche.run_files import MEMORY, METRICS, RESULTS, SCORES
 
 
 def memory_of(strategy: Any) -> Memory | None:

@@ -20,6 +20,7 @@ from rebll_avalanche.configuration.methods import METHOD_OPTIONS
 from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.plugins import AKDPlugin, OnlineRelabelPlugin
 from rebll_avalanche.plugins.rebll import PRESETS
+from rebll_avalanche.run_files import CHECKPOINT
 from rebll_avalanche.running import results
 from rebll_avalanche.running.build import (
     build_benchmark,
@@ -27,23 +28,25 @@ from rebll_avalanche.running.build import (
     build_strategy,
     input_shape,
 )
-from rebll_avalanche.running.environment import git_state, hardware, versions
+from rebll_avalanche.running.environment import (
+    git_state,
+    hardware,
+    seed_everything,
+    versions,
+)
 from rebll_avalanche.running.folder import (
-    CONFIG,
     check_unchanged,
+    has_learned,
     is_finished,
+    locked,
     read_records,
     write_config,
 )
-from rebll_avalanche.running.lock import locked
 from rebll_avalanche.running.progress import ProgressPlugin, on_terminal
 from rebll_avalanche.running.recorder import Recorder
-from rebll_avalanche.running.seeding import seed_everything
 from rebll_avalanche.running.stream import evaluation_stream
 from rebll_avalanche.scenario import class_range
 from rebll_avalanche.strategies import get_method
-
-CHECKPOINT = "checkpoint"
 
 
 def run_experiment(
@@ -77,7 +80,7 @@ def run_experiment(
         shape = input_shape(benchmark)
         model = build_network(config, shape)
         strategy = build_strategy(config, model, benchmark, folder)
-        if not (folder / CONFIG).exists():
+        if not has_learned(folder):
             weights = getattr(benchmark.features, "weights", model.weights)
             write_config(folder, _resolved(config, benchmark, weights, shape))
         return learn(config, folder, strategy, benchmark, watcher=watcher)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from PIL import Image
 
+from rebll_avalanche.benchmarks import MultiLabelScenes
 from rebll_avalanche.benchmarks.drawing import draw_scenes
 from rebll_avalanche.cli import main
 
@@ -44,9 +47,12 @@ def test_run_extend_and_read(recipe: str, capsys: pytest.CaptureFixture[str]) ->
     with open("new/labels.csv", "w", newline="") as lines:
         for index, image in enumerate(draw_scenes(10, 16, 9, 0).images):
             Image.fromarray(image).save(f"new/{index}.png")
-            csv.writer(lines).writerow([f"{index}.png", "something new"])
+            # The first class by name has one picture, so it is never tested.
+            csv.writer(lines).writerow(
+                [f"{index}.png", "something new" + ";a rarity" * (index == 0)]
+            )
     assert main(["extend", str(folder), "new/labels.csv"]) == 0
-    assert capsys.readouterr().out.splitlines()[3].split()[:2] == ["2", "21"]
+    assert capsys.readouterr().out.splitlines()[3].split()[:2] == ["2", "22"]
     assert "something new" in (folder / "config.yaml").read_text()
 
 
@@ -56,3 +62,41 @@ def test_show(recipe: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert drawn.width > 100
     assert main(["show", recipe, "--stream", "valid"]) == 2
     assert "no valid stream" in capsys.readouterr().err
+
+
+def test_the_summary_has_the_metrics_of_the_first_threshold_where_they_are_defined(
+    recipe: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # With one class known, no test image is a negative: there is no FPR yet.
+    tiny = ["--benchmark.scenario", "B1-C1", "--method.name", "fine-tuning"]
+    size = ["--benchmark.train_size", "200", "--benchmark.test_size", "200"]
+    assert main(["run", recipe, *tiny, *size, "--evaluation.thresholds", "[0.6]"]) == 0
+    header, first, *_ = capsys.readouterr().out.splitlines()
+    assert header.split() == ["experience", "classes", "mAP", "CF1@0.6", "OF1@0.6", "FPR@0.6"]
+    assert first.split()[-1] == "-"
+    assert "<svg" in Path("runs/scenes_B1-C1_fine-tuning_seed0/report.html").read_text()
+
+
+def test_vectors_of_nothing_are_refused_and_block_no_other_command(
+    recipe: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["run", recipe, "--folder", "here"]
+    assert main([*command, "--model.backbone", "vector"]) == 2
+    assert "images of shape 3 x 16 x 16; give benchmark.features" in capsys.readouterr().err
+    assert main(command) == 0
+
+
+def test_joint_builds_its_benchmark_once(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = []
+    build = MultiLabelScenes.__init__
+
+    def counted(self: MultiLabelScenes, *arguments: Any, **options: Any) -> None:
+        built.append(arguments)
+        build(self, *arguments, **options)
+
+    monkeypatch.setattr(MultiLabelScenes, "__init__", counted)
+    assert main(["run", recipe, "--method.name", "joint", "--folder", "here"]) == 0
+    assert len(built) == 1
+    lines = Path("here/metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["classes_seen"] for line in lines] == [20]
+    assert main(["run", recipe, "--method.name", "joint", "--benchmark.scenario", "B5-C7"]) == 2

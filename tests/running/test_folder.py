@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from rebll_avalanche.configuration.config import Config
-from rebll_avalanche.running.folder import RESULTS, check_unchanged, read_config, write_config
+from rebll_avalanche.run_files import METRICS, RESULTS
+from rebll_avalanche.running.folder import check_unchanged, read_config, write_config
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     write_config(tmp_path, Config().to_dict())
+    (tmp_path / METRICS).touch()
     return tmp_path
 
 
@@ -52,3 +54,11 @@ def test_another_experiment_is_refused_with_every_difference(folder: Path) -> No
 def test_a_folder_that_is_no_run_is_told_what_would_be_one(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"is not a run.*give a folder that `rebll run`"):
         read_config(tmp_path)
+
+
+def test_a_run_that_has_learned_nothing_blocks_no_other(folder: Path) -> None:
+    (folder / METRICS).unlink()
+    check_unchanged(Config.from_dict({"training": {"lr": 1.0}}), folder)
+    (folder / "checkpoint").mkdir()
+    with pytest.raises(ValueError, match="belongs to a run with another configuration"):
+        check_unchanged(Config.from_dict({"training": {"lr": 1.0}}), folder)

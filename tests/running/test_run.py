@@ -29,7 +29,7 @@ from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.models.lanes import LanedViT, LaneHead
 from rebll_avalanche.models.prompts import PromptedViT, PromptHead
 from rebll_avalanche.running import run as run_module
-from rebll_avalanche.running.lock import locked
+from rebll_avalanche.running.folder import locked
 from rebll_avalanche.running.recorder import Recorder
 from rebll_avalanche.running.run import run_experiment
 from rebll_avalanche.strategies import METHODS
@@ -155,6 +155,33 @@ def test_a_folder_in_use_is_refused(
     assert not in_child(hold)
     with locked(tmp_path):
         assert (tmp_path / ".lock").read_text() == str(os.getpid())
+
+
+def test_a_process_forked_from_a_run_does_not_keep_its_folder(tmp_path: Path) -> None:
+    """As a data-loading worker does that outlives a killed run for a moment."""
+    with locked(tmp_path):
+        worker = os.fork()
+        if worker == 0:
+            signal.pause()
+            os._exit(0)
+    try:
+        with locked(tmp_path):
+            pass
+    finally:
+        os.kill(worker, signal.SIGKILL)
+        os.waitpid(worker, 0)
+
+    def hold_and_fork() -> None:
+        with locked(tmp_path):
+            (tmp_path / "worker").write_text(str(os.fork() or signal.pause()))
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    assert not in_child(hold_and_fork)
+    try:
+        with locked(tmp_path):
+            pass
+    finally:
+        os.kill(int((tmp_path / "worker").read_text()), signal.SIGKILL)
 
 
 def test_killed_at_random_moments_a_run_ends_in_the_same_bits(

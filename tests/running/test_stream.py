@@ -11,7 +11,7 @@ import torch
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.models import build_model
 from rebll_avalanche.plugins import build_optimizer
-from rebll_avalanche.running.seeding import seed_everything
+from rebll_avalanche.running.environment import seed_everything
 from rebll_avalanche.running.stream import StepResult, run_stream
 from rebll_avalanche.strategies import RebLL
 

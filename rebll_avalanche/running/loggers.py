@@ -1,4 +1,4 @@
-"""Weights & Biases beside the run folder, for those who ask for it."""
+"""Avalanche's loggers beside the run folder, for those who ask for them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,28 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from avalanche.logging import WandBLogger
+from avalanche import logging
 
-RUN_ID = "wandb-id.txt"
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.files import write_text
+from rebll_avalanche.run_files import TENSORBOARD, TEXT_LOG, WANDB_ID
 
 
-class WandBNumbers(WandBLogger):
+def build_loggers(config: Config, folder: Path) -> list[Any]:
+    """The loggers that a configuration names; they write into the run folder."""
+    made: list[Any] = []
+    for name in config.loggers:
+        if name == "text":
+            made.append(logging.TextLogger((folder / TEXT_LOG).open("a")))
+        elif name == "tensorboard":
+            made.append(logging.TensorboardLogger(folder / TENSORBOARD))
+        else:
+            settings = config.to_dict()
+            made.append(WandBNumbers(name=config.folder_name, folder=folder, config=settings))
+    return made
+
+
+class WandBNumbers(logging.WandBLogger):
     """Avalanche's W&B logger for numbers, which are all that a run has to log.
 
     Avalanche's own calls functions that wandb no longer has. This one also keeps its files in the run
@@ -25,9 +41,9 @@ class WandBNumbers(WandBLogger):
     """
 
     def __init__(self, *, name: str, folder: Path, config: dict[str, Any]) -> None:
-        path = folder / RUN_ID
+        path = folder / WANDB_ID
         if not path.exists():
-            path.write_text(secrets.token_hex(8))
+            write_text(path, secrets.token_hex(8))
         super().__init__(
             project_name="rebll",
             run_name=name,
