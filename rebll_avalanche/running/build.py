@@ -23,7 +23,8 @@ def build_benchmark(config: Config) -> MultiLabelBenchmark:
     """The streams of a run; a joint method gets all classes in one experience."""
     benchmark = _benchmark(config.benchmark)
     if get_method(config.method_name).joint and len(benchmark.scenario) > 1:
-        everything = replace(config.benchmark, scenario=f"B{benchmark.num_classes}-C0")
+        scenario = f"B{benchmark.num_classes}-C0"
+        everything = replace(config.benchmark, scenario=scenario, mode="overlap")
         return _benchmark(everything)
     return benchmark
 
@@ -35,6 +36,9 @@ def _benchmark(config: BenchmarkConfig) -> MultiLabelBenchmark:
     options: dict[str, Any] = {
         "class_order": order,
         "mode": config.mode,
+        "experiences": config.experiences,
+        "return_chance": config.return_chance,
+        "images_per_class": config.images_per_class,
         "missing": config.missing,
         "validation_size": config.validation_size,
         "seed": config.seed,
