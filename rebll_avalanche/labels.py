@@ -25,6 +25,21 @@ def annotated(targets: Tensor) -> Tensor:
     return ~torch.isnan(targets)
 
 
+def where_unknown(values: Tensor, targets: Tensor) -> Tensor:
+    """Values of the labels that nobody has given; NaN, which losses ignore, where there is a label.
+
+    What a teacher says is a target for these alone: an annotated label is better than a guess.
+
+    Args:
+        values: ``[batch, columns]``.
+        targets: ``[batch, at least these columns]``: 1, 0 or NaN.
+
+    >>> where_unknown(torch.tensor([0.3, 0.8]), torch.tensor([1.0, UNKNOWN, 0.0])).tolist()
+    [nan, 0.800000011920929]
+    """
+    return values.masked_fill(annotated(targets[..., : values.shape[-1]]), UNKNOWN)
+
+
 def check_targets(targets: Tensor) -> None:
     """Refuse labels that are neither 0, 1 nor NaN, naming the first one.
 

@@ -1,7 +1,7 @@
 """Which classes arrive when: ``"B5-C3"`` and friends, without a single image.
 
-Columns of every label vector are in order of learning: an experience brings the columns ``lo:hi``,
-earlier classes are ``:lo``.
+Columns of every label vector are in order of first appearance: an experience brings the columns
+``lo:hi``, earlier classes are ``:lo``. An experience may bring no new class: ``lo == hi``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Scenario:
     """How many classes each experience brings, and in which order classes are learned.
 
     Attributes:
-        sizes: Number of new classes of each experience.
+        sizes: Number of new classes of each experience; 0 where it brings more of earlier ones only.
         class_order: For each column, in order of learning, the index of its class in the data set.
         name: How a person calls it.
     """
@@ -34,8 +34,11 @@ class Scenario:
     name: str = ""
 
     def __post_init__(self) -> None:
-        if not self.sizes or min(self.sizes) < 1:
-            raise ValueError(f"every experience needs at least one class, got sizes {self.sizes}")
+        if not self.sizes or min(self.sizes) < 0 or not self.sizes[0]:
+            raise ValueError(
+                "an experience cannot bring less than 0 new classes, and the first one not less than 1, "
+                f"got sizes {self.sizes}"
+            )
         if sum(self.sizes) != len(self.class_order):
             raise ValueError(
                 f"experiences of {self.sizes} classes hold {sum(self.sizes)} in total, "
@@ -95,6 +98,45 @@ class Scenario:
         sizes = tuple(len(classes) for classes in listed)
         return cls(sizes, order, "+".join(str(size) for size in sizes))
 
+    @classmethod
+    def of_annotations(
+        cls,
+        annotated: Sequence[Sequence[int] | Sequence[str]],
+        num_classes: int,
+        *,
+        class_names: Sequence[str] | None = None,
+    ) -> Scenario:
+        """The classes that each experience is annotated for, in which classes may come again.
+
+        >>> Scenario.of_annotations([[2, 0], [0], [1, 2]], num_classes=3)
+        Scenario(sizes=(2, 0, 1), class_order=(2, 0, 1), name='2+0+1')
+        """
+        order: list[int] = []
+        sizes = []
+        for classes in annotated:
+            listed = _indices(classes, num_classes, class_names)
+            new = [index for index in dict.fromkeys(listed) if index not in order]
+            sizes.append(len(new))
+            order += new
+        complete = _complete(order, num_classes, class_names)
+        return cls(tuple(sizes), complete, "+".join(str(size) for size in sizes))
+
+    def spread(self, experiences: int) -> Scenario:
+        """The same arrivals, as evenly as possible among more experiences.
+
+        >>> Scenario.parse("B2-C1", num_classes=4).spread(5).sizes
+        (2, 1, 0, 1, 0)
+        """
+        if experiences < len(self):
+            raise ValueError(
+                f"{self.name or self.sizes} has {len(self)} experiences, which do not fit into "
+                f"{experiences}; ask for at least {len(self)}"
+            )
+        sizes = [0] * experiences
+        for number, size in enumerate(self.sizes):
+            sizes[number * experiences // len(self)] = size
+        return Scenario(tuple(sizes), self.class_order, self.name)
+
     @property
     def num_classes(self) -> int:
         """Number of classes of all experiences together."""
@@ -138,6 +180,15 @@ def class_range(experience: Any) -> tuple[int, int]:
                 f"{sorted(classes)}; multilabel_benchmark(...) numbers them so"
             )
     return len(previous), len(seen)
+
+
+def annotated_classes(experience: Any) -> set[int]:
+    """The columns that somebody has annotated in an experience: new classes, earlier ones, or none.
+
+    Experiences that do not say are taken to annotate exactly their new classes.
+    """
+    found = getattr(experience, "annotated_classes", None)
+    return set(range(*class_range(experience))) if found is None else set(found)
 
 
 def _checked_names(class_names: Sequence[str], num_classes: int | None) -> int:

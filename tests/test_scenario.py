@@ -104,7 +104,7 @@ def test_experiences_may_be_listed():
         ([["cat"], ["dog", "cat", "ant", "bus"]], "arrive more than once: cat"),
         ([["cat"], ["dog"]], "classes that never arrive: bus, ant"),
         ([["cat"], ["dog", "ant", "bus", "cow"]], "class 'cow' is not one of the data set's"),
-        ([["cat", "dog", "ant", "bus"], []], "at least one class"),
+        ([[], ["cat", "dog", "ant", "bus"]], "the first one not less than 1, got sizes"),
     ],
 )
 def test_lists_that_do_not_hold_every_class_once_are_refused(experiences, message):

@@ -30,12 +30,11 @@ def checked_split(name: str, images: Any, labels: Any) -> tuple[Source, Tensor]:
 def usable_source(
     name: str,
     source: Source,
-    labels: Tensor,
     image_size: int | None,
     image_cache: str | Path | None,
     on_error: str,
-) -> Source:
-    """The source itself or its cache, once it is sure that no epoch will stumble over a file.
+) -> tuple[Source, Tensor]:
+    """The source itself or its cache, and a boolean for each input that can be read.
 
     Every file is decoded once to know that, at the first start with it; see
     :mod:`rebll_avalanche.benchmarks.contents`. A file that breaks later, while a run is on, is an error
@@ -44,23 +43,22 @@ def usable_source(
     Args:
         name: Of the split, for messages.
         source: Where inputs come from.
-        labels: Changed in place: broken files that are to be skipped lose their labels, so that they
-            land in no experience.
         image_size: Side of the squares that a cache keeps.
         image_cache: The folder of caches, if there is to be one.
         on_error: ``"raise"`` or ``"skip"``.
     """
+    usable = torch.ones(len(source), dtype=torch.bool)
     if not isinstance(source, ImageFiles):
-        return source
+        return source, usable
     if image_cache is not None and image_size is None:
         raise ValueError("image_cache= keeps pictures of one size; pass image_size=... as well")
     found = source.contents()
     problems = {index: content.problem for index, content in enumerate(found) if content.problem}
     _report(name, source, problems, on_error)
-    labels[list(problems)] = 0
+    usable[list(problems)] = False
     if image_cache is None or image_size is None:
-        return source
-    return cached_images(source, found, image_size, image_cache)
+        return source, usable
+    return cached_images(source, found, image_size, image_cache), usable
 
 
 def _report(name: str, files: ImageFiles, problems: dict[int, str], on_error: str) -> None:

@@ -1,4 +1,4 @@
-"""A stream that goes on: new images bring new classes to a benchmark that was learned already."""
+"""A stream that goes on: new images, of new classes or known ones, after a benchmark was learned."""
 
 from __future__ import annotations
 
@@ -13,41 +13,60 @@ from avalanche.benchmarks.utils.utils import concat_datasets
 from torch import Tensor
 from torch.nn.functional import pad
 
-from rebll_avalanche.benchmarks import MultiLabelBenchmark, from_csv
-from rebll_avalanche.benchmarks.generator import MultiLabelExperience
+from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark, MultiLabelExperience
 from rebll_avalanche.benchmarks.images import Inputs
-from rebll_avalanche.benchmarks.transforms import is_picture
+from rebll_avalanche.benchmarks.own import read_csv
+from rebll_avalanche.benchmarks.transforms import (
+    evaluation_transform,
+    is_picture,
+    training_transform,
+)
 from rebll_avalanche.labels import UNKNOWN
-from rebll_avalanche.scenario import JOINT, Scenario
+from rebll_avalanche.scenario import Scenario
 
 
-def read_new_images(labels: str | Path, images: str | Path, **options: Any) -> MultiLabelBenchmark:
-    """All images and classes of a table as one experience; see :func:`from_csv` for its form."""
-    return from_csv(labels, images=images, scenario=JOINT, **options)
+def read_new_images(
+    labels: str | Path,
+    images: str | Path,
+    *,
+    test_size: float = 0.2,
+    seed: int = 0,
+    image_size: int = 224,
+    **options: Any,
+) -> MultiLabelBenchmark:
+    """All images and classes of a table as one experience; see :func:`from_csv` for its form.
+
+    Images without any label are kept: they show what a class does not look like.
+    """
+    train, test, names = read_csv(labels, images, test_size=test_size, seed=seed)
+    return MultiLabelBenchmark(
+        train,
+        test,
+        [(range(len(train[0])), names)],
+        class_names=names,
+        seed=seed,
+        image_size=image_size,
+        train_transform=training_transform(image_size),
+        eval_transform=evaluation_transform(image_size),
+        **options,
+    )
 
 
 class ExtendedBenchmark(MultiLabelBenchmark):
     """A benchmark with one more experience.
 
-    Training images of the new experience are annotated for the classes that nobody has seen before;
-    earlier classes that the table names are known of its test images. Of earlier test images, the
-    new classes are unknown.
+    Its images are annotated for all classes that the table names, those seen before included; images
+    without a new class are its negatives. There may be no new class at all, only more images of known
+    ones. Classes that the table does not name are unknown, and the new classes are unknown of earlier
+    test images.
 
     Args:
         before: What was learned.
         new: The new images, see :func:`read_new_images`.
-
-    Raises:
-        ValueError: When there is no new class.
     """
 
     def __init__(self, before: MultiLabelBenchmark, new: MultiLabelBenchmark) -> None:
         arriving = [name for name in new.class_names if name not in before.class_names]
-        if not arriving:
-            raise ValueError(
-                f"the new labels name no new class, only {', '.join(new.class_names)}, "
-                "which the run knows already"
-            )
         self.class_names = [*before.class_names, *arriving]
         self.num_classes = len(self.class_names)
         self.scenario = Scenario(
@@ -70,7 +89,8 @@ class ExtendedBenchmark(MultiLabelBenchmark):
         learned = [self._widened(experience) for experience in before.streams[name]]
         training = name == "train"
         fresh = (new.train_stream if training else new.test_stream)[0]
-        parts = [self._new_part(fresh, new.class_names, training=training)]
+        columns = [self.class_names.index(name) for name in new.class_names]
+        parts = [self._new_part(fresh, columns, training=training)]
         if not training:
             parts.insert(0, self._old_part(before.streams[name][-1]))
         dataset = parts[0][0] if training else concat_datasets([part[0] for part in parts])
@@ -79,6 +99,7 @@ class ExtendedBenchmark(MultiLabelBenchmark):
             dataset=dataset,
             current_experience=len(learned),
             scenario=self.scenario,
+            annotated_classes=columns if training else range(self.num_classes),
             image_indices=torch.arange(len(truth)),
             labels=truth,
             source=Inputs(dataset),
@@ -93,21 +114,14 @@ class ExtendedBenchmark(MultiLabelBenchmark):
         return widened
 
     def _new_part(
-        self, experience: Any, names: list[str], *, training: bool
+        self, experience: Any, columns: list[int], *, training: bool
     ) -> tuple[AvalancheDataset, Tensor]:
-        """The new images that have a new class, or, for testing, all of them."""
-        first_new = self.scenario.ranges[-1][0]
-        columns = [self.class_names.index(name) for name in names]
+        """The new images; the table's classes stand in these columns."""
         given = experience.full_targets
         truth = torch.full((len(given), self.num_classes), UNKNOWN)
         truth[:, columns] = given
         rows = torch.arange(len(truth))
-        if training:
-            rows = (truth[:, first_new:] == 1).any(dim=1).nonzero().flatten()
-        targets = truth[rows].clone()
-        if training:
-            targets[:, :first_new] = UNKNOWN
-        return self._again(experience.dataset, rows, targets, training=training), truth[rows]
+        return self._again(experience.dataset, rows, truth.clone(), training=training), truth
 
     def _old_part(self, experience: Any) -> tuple[AvalancheDataset, Tensor]:
         labels = experience.dataset.targets.data

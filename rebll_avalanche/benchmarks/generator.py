@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,12 @@ from avalanche.benchmarks.utils.data import AvalancheDataset
 from avalanche.benchmarks.utils.transform_groups import TransformGroups
 from torch import Tensor
 
+from rebll_avalanche.benchmarks import streams
 from rebll_avalanche.benchmarks.checks import checked_split, usable_source
 from rebll_avalanche.benchmarks.dataset import MultiLabelDataset, Samples
 from rebll_avalanche.benchmarks.images import ImageFiles, Rows, Source
 from rebll_avalanche.benchmarks.kept import KeptPictures
+from rebll_avalanche.benchmarks.streams import Annotations, Part
 from rebll_avalanche.benchmarks.targets import MultiLabelTargets
 from rebll_avalanche.benchmarks.transforms import (
     Transform,
@@ -29,7 +31,7 @@ from rebll_avalanche.labels import UNKNOWN
 from rebll_avalanche.scenario import ClassOrder, Experiences, Scenario
 from rebll_avalanche.words import check_choice
 
-MODES = ("overlap", "disjoint")
+MODES = ("overlap", "disjoint", "once", "repetition")
 MISSING = ("nan", "negative")
 ON_ERROR = ("raise", "skip")
 
@@ -37,10 +39,14 @@ ON_ERROR = ("raise", "skip")
 class MultiLabelExperience(DatasetExperience):
     """An Avalanche experience that knows which classes it brings.
 
+    Its labels are 1, 0 or NaN in any columns: an experience may annotate its new classes, classes that
+    came before, or none at all.
+
     Attributes:
-        classes_in_this_experience: Columns that arrive with it.
+        new_classes: Columns that arrive with it; Avalanche calls them ``classes_in_this_experience``.
+        annotated_classes: Columns that somebody has annotated, new or not.
         previous_classes: Columns of earlier experiences.
-        classes_seen_so_far: Both.
+        classes_seen_so_far: ``previous_classes`` and ``new_classes``.
         future_classes: Columns of later experiences.
         image_indices: For each sample, the index of its image among those given for the split.
     """
@@ -51,13 +57,15 @@ class MultiLabelExperience(DatasetExperience):
         dataset: AvalancheDataset,
         current_experience: int,
         scenario: Scenario,
+        annotated_classes: Iterable[int],
         image_indices: Tensor,
         labels: Tensor,
         source: Source,
     ) -> None:
         super().__init__(dataset=dataset, current_experience=current_experience)
         lo, hi = scenario.ranges[current_experience]
-        self.classes_in_this_experience = set(range(lo, hi))
+        self.classes_in_this_experience = self.new_classes = set(range(lo, hi))
+        self.annotated_classes = set(annotated_classes)
         self.previous_classes = set(range(lo))
         self.classes_seen_so_far = set(range(hi))
         self.future_classes = set(range(hi, scenario.num_classes))
@@ -82,7 +90,9 @@ class MultiLabelBenchmark(CLScenario):
     Attributes:
         scenario: Which classes arrive when.
         class_names: In order of learning, one per label column.
-        train_stream: Experience t: images with a class of t, annotated for the classes of t.
+        train_stream: Experience t: some images, annotated for some of the classes seen by then. In the
+            modes ``"overlap"``, ``"disjoint"`` and ``"once"``: images with a new class, annotated for
+            the new classes.
         test_stream: Experience t: images with a class seen by then, annotated for all of these.
         valid_stream: Like ``test_stream``, from images held out of training; only when asked.
         features: What made vectors of the images, if anything did.
@@ -96,11 +106,14 @@ class MultiLabelBenchmark(CLScenario):
         self,
         train: tuple[Any, Any],
         test: tuple[Any, Any],
-        scenario: str | Experiences | Scenario,
+        scenario: str | Experiences | Scenario | Annotations,
         *,
         class_names: Sequence[str] | None = None,
         class_order: ClassOrder = "alphabetical",
         mode: str = "overlap",
+        experiences: int | None = None,
+        return_chance: float = 0.5,
+        images_per_class: int | None = None,
         missing: str = "nan",
         validation_size: float = 0,
         seed: int = 0,
@@ -121,9 +134,21 @@ class MultiLabelBenchmark(CLScenario):
             raise ValueError(
                 f"train has labels for {num_classes} classes, test for {test_labels.shape[1]}"
             )
-        self.scenario = Scenario.parse(
-            scenario, num_classes, class_names=class_names, class_order=class_order
-        )
+        listed = scenario if streams.is_annotations(scenario) else None
+        if listed is not None:
+            classes = [annotated for _, annotated in listed]
+            self.scenario = Scenario.of_annotations(classes, num_classes, class_names=class_names)
+        else:
+            self.scenario = Scenario.parse(
+                scenario,  # type: ignore[arg-type]
+                num_classes,
+                class_names=class_names,
+                class_order=class_order,
+            )
+        if mode == "repetition" and listed is None:
+            _check_repetition(return_chance, images_per_class)
+            wanted = 2 * len(self.scenario) if experiences is None else experiences
+            self.scenario = self.scenario.spread(wanted)
         self.num_classes = num_classes
         names = class_names or [str(column) for column in range(num_classes)]
         self.class_names = [names[column] for column in self.scenario.class_order]
@@ -135,8 +160,8 @@ class MultiLabelBenchmark(CLScenario):
         order = torch.tensor(self.scenario.class_order)
         train_labels, test_labels = train_labels[:, order], test_labels[:, order]
         pipeline = (image_size, image_cache, on_error)
-        train_source = usable_source("train", train_source, train_labels, *pipeline)
-        test_source = usable_source("test", test_source, test_labels, *pipeline)
+        train_source, usable = usable_source("train", train_source, *pipeline)
+        test_source, test_usable = usable_source("test", test_source, *pipeline)
         self.features = features
         if features is not None:
             train_source, test_source = Rows(features(train_source)), Rows(features(test_source))
@@ -144,32 +169,53 @@ class MultiLabelBenchmark(CLScenario):
         if isinstance(train_source, ImageFiles):
             uses = [self._transforms[group] or self._fallback for group in ("train", "eval")]
             train_source = KeptPictures(train_source, first_size(uses))
-        kept, held_out = _cut(len(train_labels), validation_size, seed)
-        streams = {
-            "train": (train_source, train_labels, kept, mode),
-            "test": (test_source, test_labels, torch.arange(len(test_labels)), "seen"),
+        held_out = _held_out(len(train_labels), validation_size, seed)
+        kept = usable & ~held_out
+        positives = (train_labels == 1) & kept[:, None]
+        if listed is not None:
+            parts = streams.explicit(listed, kept, self._column_finder(class_names))
+        elif mode == "repetition":
+            parts = streams.repetition(
+                positives, self.scenario, chance=return_chance, images=images_per_class, seed=seed
+            )
+        elif mode == "once":
+            parts = streams.once(positives, self.scenario, seed)
+        else:
+            parts = {"overlap": streams.overlap, "disjoint": streams.disjoint}[mode](
+                positives, self.scenario
+            )
+        test_positives = (test_labels == 1) & test_usable[:, None]
+        built = {
+            "train": (train_source, train_labels, parts),
+            "test": (test_source, test_labels, streams.seen(test_positives, self.scenario)),
         }
-        if len(held_out):
-            streams["valid"] = (train_source, train_labels, held_out, "seen")
-        super().__init__([self._stream(name, *parts) for name, parts in streams.items()])
+        if held_out.any():
+            positives = (train_labels == 1) & (usable & held_out)[:, None]
+            built["valid"] = (train_source, train_labels, streams.seen(positives, self.scenario))
+        super().__init__([self._stream(name, *content) for name, content in built.items()])
+
+    def _column_finder(self, class_names: Sequence[str] | None) -> Callable[[Any], int]:
+        column_of = {index: column for column, index in enumerate(self.scenario.class_order)}
+        index_of = {name: index for index, name in enumerate(class_names or ())}
+        return lambda entry: column_of[index_of[entry] if isinstance(entry, str) else int(entry)]
 
     def _stream(
-        self, name: str, source: Source, labels: Tensor, candidates: Tensor, rule: str
+        self, name: str, source: Source, labels: Tensor, parts: Sequence[Part]
     ) -> EagerCLStream:
         experiences = []
-        chosen = _landing(labels[candidates] == 1, self.scenario, rule)
-        for step, ((lo, hi), rows) in enumerate(zip(self.scenario.ranges, chosen, strict=True)):
-            if not len(rows):
-                missed = ", ".join(self.class_names[0 if rule == "seen" else lo : hi])
+        for step, ((lo, hi), (indices, columns)) in enumerate(
+            zip(self.scenario.ranges, parts, strict=True)
+        ):
+            absent = sorted(set(range(lo, hi)) - set(columns)) if len(indices) else columns
+            if absent or not len(indices):
+                names = ", ".join(self.class_names[column] for column in absent)
+                what = "lacks a new class" if len(indices) else "is empty"
                 raise ValueError(
-                    f"experience {step} of the {name} stream is empty: no image has {missed}; "
+                    f"experience {step} of the {name} stream {what}: no image has {names or 'come'}; "
                     "merge it with another experience or add images"
                 )
-            indices = candidates[rows]
-            targets = labels.index_select(0, indices)
-            targets[:, hi:] = UNKNOWN
-            if rule != "seen":
-                targets[:, :lo] = UNKNOWN
+            targets = torch.full((len(indices), self.num_classes), UNKNOWN)
+            targets[:, columns] = labels[indices][:, columns]
             if self._missing == "negative":
                 targets.nan_to_num_(nan=0.0)
             experiences.append(
@@ -177,6 +223,7 @@ class MultiLabelBenchmark(CLScenario):
                     dataset=self._dataset(source, indices, targets, training=name == "train"),
                     current_experience=step,
                     scenario=self.scenario,
+                    annotated_classes=columns,
                     image_indices=indices,
                     labels=labels,
                     source=source,
@@ -201,7 +248,7 @@ class MultiLabelBenchmark(CLScenario):
 def multilabel_benchmark(
     train: tuple[Any, Any],
     test: tuple[Any, Any],
-    scenario: str | Experiences | Scenario,
+    scenario: str | Experiences | Scenario | Annotations,
     **options: Any,
 ) -> MultiLabelBenchmark:
     """Streams of experiences from labels and images.
@@ -210,14 +257,23 @@ def multilabel_benchmark(
         train: ``(images, labels)``. Images are paths, an array, or a map-style data set; streams
             are built from labels alone. Labels are ``[samples, classes]`` of 1, 0, or NaN (unknown).
         test: The same for the test images.
-        scenario: ``"B5-C3"``, one list of classes per experience, or a :class:`Scenario`.
+        scenario: ``"B5-C3"``, one list of classes per experience, or a :class:`Scenario`. A list of pairs
+            ``(rows, classes)`` says for each experience which training images it has and which classes
+            these are annotated for; classes may come again, and none need be new.
         **options: Passed on by every benchmark of this package:
 
             * ``class_names``: in the order of the label columns.
             * ``class_order``: ``"alphabetical"``, a list, or a seed; see :meth:`Scenario.parse`.
             * ``mode``: ``"overlap"`` uses an image in each experience that it has a class of,
-              ``"disjoint"`` only in the last of these, so that no later class hides in an image.
-            * ``missing``: ``"nan"`` leaves unannotated labels unknown, ``"negative"`` makes them 0.
+              ``"disjoint"`` only in the last of these, so that no later class hides in an image, and
+              ``"once"`` in one of these, drawn by ``seed``. In ``"repetition"`` an image also comes once
+              at most, and classes come again with other images.
+            * ``experiences``, ``return_chance``, ``images_per_class``: for ``"repetition"``: the number of
+              experiences (twice the scenario's by default, among which arrivals are spread evenly), the
+              chance that an earlier class comes back in an experience, and how many images of a class
+              an experience takes (by default its images are shared evenly).
+            * ``missing``: ``"nan"`` leaves unannotated labels unknown, ``"negative"`` makes them 0: labels
+              like any other, which are learned and not distilled.
             * ``validation_size``: fraction or number of training images held out by ``seed``.
             * ``train_transform``, ``eval_transform``: from one input to a tensor; where there is
               none, pictures become tensors in [0, 1] and anything else is passed on as it is.
@@ -234,23 +290,21 @@ def multilabel_benchmark(
     return MultiLabelBenchmark(train, test, scenario, **options)
 
 
-def _cut(count: int, validation_size: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Indices that stay and indices that are held out, both in their old order."""
-    held_out = round(validation_size * count) if validation_size < 1 else int(validation_size)
-    if not 0 <= held_out < count:
+def _held_out(count: int, validation_size: float, seed: int) -> Tensor:
+    """Boolean: which training images are held out of training, drawn by seed."""
+    wanted = round(validation_size * count) if validation_size < 1 else int(validation_size)
+    if not 0 <= wanted < count:
         raise ValueError(
-            f"validation_size={validation_size} asks for {held_out} of {count} training images"
+            f"validation_size={validation_size} asks for {wanted} of {count} training images"
         )
+    held_out = torch.zeros(count, dtype=torch.bool)
     shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
-    return shuffled[held_out:].sort().values, shuffled[:held_out].sort().values
+    held_out[shuffled[:wanted]] = True
+    return held_out
 
 
-def _landing(positives: Tensor, scenario: Scenario, rule: str) -> list[Tensor]:
-    """For each experience, the rows whose images it uses."""
-    uses = torch.stack([positives[:, lo:hi].any(dim=1) for lo, hi in scenario.ranges])
-    if rule == "seen":
-        uses = uses.cummax(dim=0).values
-    elif rule == "disjoint":
-        later = uses.flip(0).cummax(dim=0).values.flip(0)
-        uses[:-1] &= ~later[1:]
-    return [row.nonzero().flatten() for row in uses]
+def _check_repetition(return_chance: float, images_per_class: int | None) -> None:
+    if not 0 <= return_chance <= 1:
+        raise ValueError(f"return_chance must lie between 0 and 1, got {return_chance}")
+    if images_per_class is not None and images_per_class < 1:
+        raise ValueError(f"images_per_class must be at least 1, got {images_per_class}")

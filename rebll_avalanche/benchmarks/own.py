@@ -21,6 +21,8 @@ from rebll_avalanche.benchmarks.transforms import (
 from rebll_avalanche.scenario import Experiences, Scenario
 
 SPLIT_NAMES = ("train", "test")
+# Pictures and their label matrix.
+Split = tuple[ImageFiles, np.ndarray]
 
 
 def from_csv(
@@ -64,6 +66,29 @@ def from_csv(
         FileNotFoundError: When the file or a picture is not there.
         ValueError: When the file is not such a table, or a name is not in ``class_names``.
     """
+    train, test, names = read_csv(labels, images, class_names, test_size=test_size, seed=seed)
+    return MultiLabelBenchmark(
+        train,
+        test,
+        scenario,
+        class_names=names,
+        seed=seed,
+        image_size=image_size,
+        train_transform=train_transform or training_transform(image_size),
+        eval_transform=eval_transform or evaluation_transform(image_size),
+        **options,
+    )
+
+
+def read_csv(
+    labels: str | Path,
+    images: str | Path,
+    class_names: Sequence[str] | None = None,
+    *,
+    test_size: float = 0.2,
+    seed: int = 0,
+) -> tuple[Split, Split, list[str]]:
+    """Training pictures, test pictures and class names of a table; see :func:`from_csv`."""
     table, splits = _read_rows(Path(labels).expanduser())
     names = sorted(class_names or {name for found in table.values() for name in found})
     columns = {name: column for column, name in enumerate(names)}
@@ -80,17 +105,7 @@ def from_csv(
     folder = Path(images).expanduser()
     files = np.array([str(folder / file) for file in table])
     train, test = ((ImageFiles(files[rows].tolist()), matrix[rows]) for rows in (~testing, testing))
-    return MultiLabelBenchmark(
-        train,
-        test,
-        scenario,
-        class_names=names,
-        seed=seed,
-        image_size=image_size,
-        train_transform=train_transform or training_transform(image_size),
-        eval_transform=eval_transform or evaluation_transform(image_size),
-        **options,
-    )
+    return train, test, names
 
 
 def _read_rows(path: Path) -> tuple[dict[str, list[str]], dict[str, str]]:

@@ -39,7 +39,12 @@ class BenchmarkConfig:
         root: Folder that holds the data set; for "csv", the folder of its pictures.
         labels: For "csv": the table of file names and labels.
         class_order: "alphabetical", a seed for a random order, or class names separated by commas.
-        mode: Use an image in each experience that it has a class of, or only in the last of these.
+        mode: Use an image in each experience that it has a class of, only in the last of these, or in
+            one of these that is drawn; "repetition": classes come again with other images.
+        experiences: For "repetition": how many; twice as many as the scenario has if not given.
+        return_chance: For "repetition": the chance that an earlier class comes back in an experience.
+        images_per_class: For "repetition": images of a class in an experience, at most; shared evenly
+            among its experiences if not given.
         missing: Leave unannotated labels unknown, or count them as absent.
         image_size: Side of the images in pixels; the benchmark's own choice if not given.
         train_size: For "scenes": how many to draw for training.
@@ -64,7 +69,10 @@ class BenchmarkConfig:
     root: str | None = None
     labels: str | None = None
     class_order: str | int = "alphabetical"
-    mode: Literal["overlap", "disjoint"] = "overlap"
+    mode: Literal["overlap", "disjoint", "once", "repetition"] = "overlap"
+    experiences: int | None = None
+    return_chance: float = 0.5
+    images_per_class: int | None = None
     missing: Literal["nan", "negative"] = "nan"
     image_size: int | None = None
     train_size: int | None = None
@@ -85,6 +93,7 @@ class BenchmarkConfig:
                 f"benchmark.scenario must look like B5-C3 or B0-C4, got {self.scenario!r}"
             )
         _at_least(self, "benchmark", image_size=8, train_size=1, test_size=0, validation_size=0)
+        _at_least(self, "benchmark", experiences=1, return_chance=0, images_per_class=1)
         if self.name == "csv" and (self.labels is None or self.root is None):
             raise ValueError(
                 "the benchmark 'csv' needs benchmark.labels (the table) and benchmark.root "

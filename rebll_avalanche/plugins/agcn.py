@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch.nn.functional import mse_loss
 
+from rebll_avalanche.labels import annotated
 from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.options import check_not_negative
@@ -36,7 +38,8 @@ class LabelGraphPlugin(TaughtPlugin):
 
     Args:
         soft_labels: How the previous model's logits become labels of old classes: ``"softmax"``, as in
-            AGCN, shares one label among them; ``"sigmoid"`` lets an image have none or several.
+            AGCN, shares one label among them; ``"sigmoid"`` lets an image have none or several. Old
+            classes that are annotated in an image count with their label.
     """
 
     def __init__(self, *, soft_labels: str = "softmax") -> None:
@@ -59,6 +62,8 @@ class LabelGraphPlugin(TaughtPlugin):
         if self.teacher.model is not None:
             logits = self.teacher.logits(strategy.mb_x)[:, : head.old_classes].float()
             soft = logits.softmax(dim=1) if self.soft_labels == "softmax" else logits.sigmoid()
+            labels = strategy.mb_y[:, : head.old_classes]
+            soft = torch.where(annotated(labels), labels, soft)
         head.observe(strategy.mb_y, soft)
 
 

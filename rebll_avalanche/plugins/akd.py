@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rebll_avalanche.labels import check_criterion, seen_columns
+from rebll_avalanche.labels import check_criterion, seen_columns, where_unknown
 from rebll_avalanche.losses import akd_loss, cls_loss, posterior_from_score, probability
 from rebll_avalanche.plugins.criterion import (
     check_steerable,
@@ -32,8 +32,8 @@ class AKDPlugin(TaughtPlugin):
     r"""Trains with :math:`\lambda L_{cls} + (1 - \lambda) L_{akd}` (equations 3 to 6).
 
     The base term of the strategy becomes L_cls, over whatever labels are annotated; L_akd distils the
-    previous model on the classes of earlier experiences. In the first experience, where there is no
-    teacher, the loss is L_cls alone. Rows of the paper's ablation are arguments: ``alpha=0`` gives
+    previous model on the classes of earlier experiences that nobody has annotated in an image. In the
+    first experience, where there is no teacher, the loss is L_cls alone. Rows of the paper's ablation are arguments: ``alpha=0`` gives
     L_bce + L_kd, ``lambda_akd=1`` gives L_cls alone, ``exponent="fixed"`` the constant factor.
 
     Args:
@@ -117,7 +117,7 @@ class AKDPlugin(TaughtPlugin):
             )
         loss = akd_loss(
             strategy.mb_output[:, old],
-            target,
+            where_unknown(target, strategy.mb_y),
             exponent=self._exponent_now,
             detach_weight=self.detach_weight,
             reduction=self.reduction,

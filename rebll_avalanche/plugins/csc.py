@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from rebll_avalanche.labels import annotated
 from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.words import check_choice
 
 
-def entropy_penalty(logits: Tensor, reduction: str = "class_sum") -> Tensor:
+def entropy_penalty(
+    logits: Tensor, reduction: str = "class_sum", *, ignore: Tensor | None = None
+) -> Tensor:
     r"""The negative entropy :math:`p_c \log p_c`, averaged over images.
 
     As in CSC, only the positive half of the binary entropy counts.
@@ -20,9 +24,13 @@ def entropy_penalty(logits: Tensor, reduction: str = "class_sum") -> Tensor:
     Args:
         logits: ``[images, classes]``.
         reduction: ``"class_sum"``, or ``"mean"`` over classes.
+        ignore: Boolean ``[images, classes]``: entries that do not count.
     """
     penalty = logits.sigmoid() * logsigmoid(logits)
-    return penalty.mean() if reduction == "mean" else penalty.sum(dim=1).mean()
+    counted = torch.ones_like(penalty, dtype=torch.bool) if ignore is None else ~ignore
+    penalty = torch.where(counted, penalty, 0.0)
+    total = counted.sum().clamp(min=1) if reduction == "mean" else max(len(penalty), 1)
+    return penalty.sum() / total
 
 
 class CSCPlugin(AKDPlugin):
@@ -62,8 +70,12 @@ class CSCPlugin(AKDPlugin):
         if not self._distils:
             return
         logits = strategy.mb_output
+        # Of an earlier class that is annotated here, the labels say how sure to be.
+        old = slice(0, self._old_classes)
+        labelled = torch.zeros_like(logits, dtype=torch.bool)
+        labelled[:, old] = annotated(strategy.mb_y[:, old])
         if self.entropy_classes == "old":
-            logits = logits[:, : self._old_classes]
-        loss = entropy_penalty(logits.float(), self.entropy_reduction)
+            logits, labelled = logits[:, old], labelled[:, old]
+        loss = entropy_penalty(logits.float(), self.entropy_reduction, ignore=labelled)
         self.terms.record("entropy", loss)
         strategy.loss += self.entropy_weight * loss

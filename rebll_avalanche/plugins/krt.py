@@ -10,7 +10,13 @@ from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, logsigmoid
 
-from rebll_avalanche.labels import annotated, check_criterion, label_matrix, seen_columns
+from rebll_avalanche.labels import (
+    annotated,
+    check_criterion,
+    label_matrix,
+    seen_columns,
+    where_unknown,
+)
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.memory.sampling import SamplingPolicy
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
@@ -24,7 +30,7 @@ from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.tap import OutputTap
 from rebll_avalanche.plugins.teacher import Teacher, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
-from rebll_avalanche.scenario import class_range
+from rebll_avalanche.scenario import annotated_classes, class_range
 
 
 def asl_loss(
@@ -63,11 +69,11 @@ def pseudo_label_threshold(probability: Tensor, labels_per_image: float) -> floa
 class KRTPlugin(SupervisedPlugin):
     r"""Trains with :math:`L_{asl} + \lambda \sqrt{n / n_t}\, (1 - \cos(e^{old}, e))`.
 
-    L_asl covers all seen classes: those of this experience with their labels, and those of earlier ones
+    L_asl covers all seen classes: those annotated in an image with their labels, and other earlier ones
     with pseudo-labels, 1 if the previous model's probability is above a threshold and 0 if not. The
     threshold is set when an experience begins, so that images get as many labels as the share of
     classes already seen leads one to expect. The second term holds the embeddings of old experiences
-    in place; ``n`` counts the seen classes and ``n_t`` those of this experience.
+    in place; ``n`` counts the seen classes and ``n_t`` those that this experience is annotated for.
 
     Memory images keep the labels they came with. What is unknown about old classes gets pseudo-labels
     like everything else; nobody labels stored images for later classes.
@@ -114,6 +120,7 @@ class KRTPlugin(SupervisedPlugin):
         self._tap = OutputTap()
         self._embeddings: Tensor | None = None
         self._lo = self._hi = 0
+        self._token_weight = 0.0
 
     def before_training(self, strategy: Any, **kwargs: Any) -> None:
         """Check the network and agree on one teacher with the other plugins."""
@@ -127,6 +134,8 @@ class KRTPlugin(SupervisedPlugin):
         self.teacher.begin_experience(strategy)
         self.memory.bind(strategy.experience)
         self._lo, self._hi = class_range(strategy.experience)
+        size = max(len(annotated_classes(strategy.experience)), 1)
+        self._token_weight = self.lambda_token * math.sqrt(self._hi / size)
         if self.teacher.model is not None and self._lo:
             self.threshold = self._find_threshold(strategy)
         install_criterion(strategy, self._base_loss)
@@ -172,8 +181,7 @@ class KRTPlugin(SupervisedPlugin):
             of_memory = self._add_pseudo_labels(strategy, images, targets, logits, embeddings)
             moved = torch.cat([moved, of_memory])
         self.terms.record("token", moved.mean())
-        weight = self.lambda_token * math.sqrt(self._hi / (self._hi - self._lo))
-        strategy.loss += weight * moved.mean()
+        strategy.loss += self._token_weight * moved.mean()
 
     def _add_pseudo_labels(
         self, strategy: Any, images: Tensor, targets: Tensor, logits: Tensor, embeddings: Tensor
@@ -183,8 +191,7 @@ class KRTPlugin(SupervisedPlugin):
             teacher_logits, teacher_embeddings = _forward(self.teacher.model, images)
         old = slice(0, self._lo)
         pseudo = (teacher_logits[:, old].float().sigmoid() > self.threshold).float()
-        unknown = ~annotated(targets[:, old])
-        pseudo = self._asl(logits[:, old], torch.where(unknown, pseudo, torch.nan)).sum()
+        pseudo = self._asl(logits[:, old], where_unknown(pseudo, targets)).sum()
         self.terms.record("pseudo", pseudo)
         kept = embeddings[:, : teacher_embeddings.shape[1]].flatten(1).float()
         strategy.loss += pseudo

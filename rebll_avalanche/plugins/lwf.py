@@ -9,7 +9,7 @@ from avalanche.training.plugins import LwFPlugin, SupervisedPlugin
 from avalanche.training.regularization import RegularizationMethod
 from torch import Tensor, nn
 
-from rebll_avalanche.labels import check_criterion
+from rebll_avalanche.labels import annotated, check_criterion, label_matrix, where_unknown
 from rebll_avalanche.losses import bce_loss
 from rebll_avalanche.plugins.criterion import plain_criterion
 from rebll_avalanche.plugins.teacher import Teacher, share_teacher
@@ -25,7 +25,8 @@ class SigmoidDistillation(RegularizationMethod):
         p = \sigma(z / T), \; q = \sigma(z^{old} / T)
 
     Avalanche's own ``LearningWithoutForgetting`` compares softmax distributions over the old classes,
-    which says nothing about how many of them are present in an image.
+    which says nothing about how many of them are present in an image. An old class that is annotated in
+    an image is not distilled there.
 
     Args:
         alpha: Weight of the term.
@@ -52,13 +53,24 @@ class SigmoidDistillation(RegularizationMethod):
         """Copy the model just trained."""
         self.teacher.end_experience(agent)
 
-    def __call__(self, mb_x: Tensor, mb_pred: Tensor, model: nn.Module) -> Tensor:
-        """The weighted term; zero while there is nothing to distil."""
+    def __call__(
+        self, mb_x: Tensor, mb_pred: Tensor, model: nn.Module, targets: Tensor | None = None
+    ) -> Tensor:
+        """The weighted term; zero while there is nothing to distil.
+
+        Args:
+            mb_x: A batch.
+            mb_pred: The model's logits of it.
+            model: The model.
+            targets: Labels of the batch; those that are annotated are not distilled.
+        """
         if self.teacher.model is None or not self._old_classes:
             return mb_pred.new_zeros(())
         old = slice(0, self._old_classes)
         teacher_logits = self.teacher.logits(mb_x)[:, old].float()
         target = (teacher_logits / self.temperature).sigmoid()
+        if targets is not None:
+            target = where_unknown(target, targets)
         return self.alpha * bce_loss(mb_pred[:, old] / self.temperature, target)
 
 
@@ -93,7 +105,7 @@ class SigmoidLwFPlugin(SupervisedPlugin):
 
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:
         """Add the distillation."""
-        loss = self.distillation(strategy.mb_x, strategy.mb_output, strategy.model)
+        loss = self.distillation(strategy.mb_x, strategy.mb_output, strategy.model, strategy.mb_y)
         self.terms.record("kd", loss)
         strategy.loss += loss
 
@@ -125,6 +137,20 @@ class SoftmaxLwFPlugin(LwFPlugin):
 
     def __init__(self, *, alpha: float = 1.0, temperature: float = 2.0) -> None:
         super().__init__(alpha, temperature)
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Refuse labels of old classes: a softmax cannot leave single classes out.
+
+        Raises:
+            ValueError: When an image is annotated for a class of an earlier experience.
+        """
+        old, _ = class_range(strategy.experience)
+        if bool(annotated(label_matrix(strategy.experience.dataset)[:, :old]).any()):
+            raise ValueError(
+                f"{type(self).__name__} distils a softmax over all earlier classes, but some of these are "
+                f"annotated in experience {strategy.experience.current_experience}; "
+                "SigmoidLwFPlugin (the method 'lwf') distils those that are not"
+            )
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Copy the model and note the classes, as those of task 0."""

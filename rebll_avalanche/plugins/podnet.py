@@ -16,7 +16,7 @@ from rebll_avalanche.plugins.criterion import plain_criterion
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
-from rebll_avalanche.scenario import class_range
+from rebll_avalanche.scenario import annotated_classes, class_range
 
 
 def spatial_loss(maps: Sequence[Tensor], teacher_maps: Sequence[Tensor]) -> Tensor:
@@ -54,8 +54,8 @@ class PODPlugin(TaughtPlugin):
     .. math:: L = L_{bce} + \sqrt{|C^{1:t}| / |C^t|}
         \left( \lambda_{spatial} L_{spatial} + \lambda_{flat} L_{flat} \right)
 
-    The distillation covers every image of the batch, replayed ones included. Defaults are PODNet's for
-    CIFAR-100. PODNet's own classifier (several cosine proxies per class, a margin over a softmax) has no
+    ``C^t`` are the classes that experience t is annotated for. The distillation covers every image of
+    the batch, replayed ones included. Defaults are PODNet's for CIFAR-100. PODNet's own classifier (several cosine proxies per class, a margin over a softmax) has no
     meaning for labels that do not exclude each other: the head is the common one. A network without
     intermediate feature maps gets the flat part only.
 
@@ -87,7 +87,8 @@ class PODPlugin(TaughtPlugin):
         check_criterion(plain_criterion(strategy), strategy.experience.dataset)
         self.teacher.begin_experience(strategy)
         old, seen = class_range(strategy.experience)
-        self._scale = math.sqrt(seen / (seen - old)) if old else 0.0
+        size = max(len(annotated_classes(strategy.experience)), 1)
+        self._scale = math.sqrt(seen / size) if old else 0.0
 
     def before_forward(self, strategy: Any, **kwargs: Any) -> None:
         """Catch the student's feature maps in the forward pass that is made anyway."""

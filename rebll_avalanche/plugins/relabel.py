@@ -142,7 +142,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         )
         self.terms.record("er", loss)
         strategy.loss += self.lambda_er * loss
-        if self.lambda_new:
+        if self.lambda_new and self._seen_classes > self._old_classes:
             new = slice(self._old_classes, self._seen_classes)
             absent = labels[:, new].nan_to_num(nan=0.0)
             loss = bce_loss(logits[:, new], absent, reduction=self.reduction)

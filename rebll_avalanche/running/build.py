@@ -24,7 +24,8 @@ def build_benchmark(config: Config) -> MultiLabelBenchmark:
     """The streams of a run; a joint method gets all classes in one experience."""
     if not get_method(config.method_name).joint:
         return _benchmark(config.benchmark, config.benchmark.scenario)
-    benchmark = _benchmark(config.benchmark, JOINT)
+    # Every image once, with all its labels, however the stream hands them out to others.
+    benchmark = _benchmark(replace(config.benchmark, mode="overlap"), JOINT)
     Scenario.parse(config.benchmark.scenario, benchmark.num_classes)  # or refuse, as for the others
     return benchmark
 
@@ -36,6 +37,9 @@ def _benchmark(config: BenchmarkConfig, scenario: str) -> MultiLabelBenchmark:
     options: dict[str, Any] = {
         "class_order": order,
         "mode": config.mode,
+        "experiences": config.experiences,
+        "return_chance": config.return_chance,
+        "images_per_class": config.images_per_class,
         "missing": config.missing,
         "validation_size": config.validation_size,
         "seed": config.seed,

@@ -33,7 +33,7 @@ def extend_run(
     benchmark: MultiLabelBenchmark | None = None,
     watcher: Any = None,
 ) -> list[dict[str, Any]]:
-    """Train a finished run on new classes; stopped, the same call goes on.
+    """Train a finished run on new images; stopped, the same call goes on.
 
     Args:
         folder: The run.
@@ -48,7 +48,7 @@ def extend_run(
         The lines of ``metrics.jsonl``, the new experience last.
 
     Raises:
-        ValueError: When the run is not finished, its method cannot go on, or no class is new.
+        ValueError: When the run is not finished, or its method cannot go on.
     """
     config_of(folder)  # or refuse, before a lock would make the folder
     with locked(folder):

@@ -219,7 +219,10 @@ def test_the_order_of_images_does_not_depend_on_the_hash_seed():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "sequential"}, "mode must be one of overlap, disjoint, got 'sequential'"),
+        (
+            {"mode": "sequential"},
+            "mode must be one of overlap, disjoint, once, repetition, got 'sequential'",
+        ),
         ({"missing": "zero"}, "missing must be one of nan, negative, got 'zero'"),
         ({"on_error": "ignore"}, "on_error must be one of raise, skip, got 'ignore'"),
         ({"scenario": "B1-C2"}, "leaves 3 classes"),

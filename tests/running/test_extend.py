@@ -54,7 +54,7 @@ def pictures() -> MultiLabelBenchmark:
 
 @pytest.fixture
 def new_labels(tmp_path: Path) -> Path:
-    """Blue, sometimes beside red; one picture has red alone."""
+    """Blue, sometimes beside red; some pictures have red alone, one has nothing."""
     folder = tmp_path / "new"
     folder.mkdir()
     with (folder / "labels.csv").open("w", newline="") as lines:
@@ -64,6 +64,8 @@ def new_labels(tmp_path: Path) -> Path:
             labels = (["blue"], ["blue", "red"], ["red"])[index % 3]
             Image.fromarray(picture(labels, 100 + index)).save(folder / f"{index}.png")
             writer.writerow([f"{index}.png", ";".join(labels), "test" if index > 9 else "train"])
+        Image.fromarray(picture([], 200)).save(folder / "nothing.png")
+        writer.writerow(["nothing.png", "", "train"])
     return folder / "labels.csv"
 
 
@@ -85,10 +87,14 @@ def test_what_the_new_experience_knows(pictures: MultiLabelBenchmark, new_labels
     assert extended.scenario.sizes == (1, 1, 1)
     train = extended.train_stream[2]
     labels = train.dataset.targets.data
-    assert torch.isnan(labels[:, :2]).all()
-    assert (labels[:, 2] == 1).all()  # the picture with red alone is not of this experience
+    assert len(labels) == 11  # pictures without blue, and one without anything, are its negatives
+    assert torch.isnan(labels[:, 1]).all()  # the table does not name green
+    assert labels[:, 0].tolist() == [index % 3 != 0 for index in range(10)] + [0]
+    assert labels[:, 2].tolist() == [index % 3 != 2 for index in range(10)] + [0]
     assert train.previous_classes == {0, 1}
-    assert train.full_targets[:, 0].sum() == sum(index % 3 == 1 for index in range(10))
+    assert train.new_classes == {2}
+    assert train.annotated_classes == {0, 2}
+    assert torch.equal(train.full_targets.nan_to_num(7), labels.nan_to_num(7))
     test = extended.test_stream[2].dataset.targets.data
     old, fresh = test[:10], test[10:]
     assert torch.isnan(old[:, 2]).all()
@@ -192,17 +198,29 @@ def _other_table(labels: Path) -> tuple[Path, Path]:
     return other, labels.parent
 
 
-def test_nothing_new_is_refused_and_leaves_the_run_as_it_was(
-    tmp_path: Path, pictures: MultiLabelBenchmark, new_labels: Path, config: Config
+@pytest.mark.parametrize("method", ["rebll", "lwf", "der++"])
+def test_more_pictures_of_known_classes_are_learned_too(
+    tmp_path: Path, pictures: MultiLabelBenchmark, new_labels: Path, config: Config, method: str
 ) -> None:
     folder = tmp_path / "run"
+    config = replace(config, method={"name": method} | ({} if method == "lwf" else {"mem_size": 6}))
     run_experiment(config, folder, benchmark=pictures)
     new_labels.write_text(new_labels.read_text().replace("blue", "green"))
-    with pytest.raises(ValueError, match="no new class, only green, red"):
-        extend_run(folder, new_labels, new_labels.parent, benchmark=pictures)
-    assert is_finished(folder)
+    records = extend_run(folder, new_labels, new_labels.parent, benchmark=pictures)
+    assert [record["classes_seen"] for record in records] == [1, 2, 2]
+    assert records[2]["per_class_ap"].keys() == {"red", "green"}
+    assert read_config(folder)["class_names"] == ["red", "green"]
     with pytest.raises(FileNotFoundError, match="no table of labels"):
         extend_run(folder, tmp_path / "none.csv", tmp_path, benchmark=pictures)
+
+
+def test_a_class_of_one_picture_is_a_class(tmp_path: Path, new_labels: Path) -> None:
+    lines = new_labels.read_text().splitlines()
+    lines[1] = "0.png,azure;blue,train"
+    new_labels.write_text("\n".join(lines))
+    new = read_new_images(new_labels, new_labels.parent, image_size=SIZE)
+    assert new.class_names == ["azure", "blue", "red"]
+    assert new.train_stream[0].dataset.targets.data[:, 0].sum() == 1
 
 
 def test_what_is_no_run_is_left_as_it_was(tmp_path: Path) -> None:

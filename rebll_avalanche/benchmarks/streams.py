@@ -1,0 +1,158 @@
+"""Which images each experience has, and which classes they are annotated for.
+
+Every kind of stream is a list of parts ``(rows, columns)``, one per experience: rows of the label matrix
+in the order in which they come, and the columns that somebody has annotated there. Everything is decided
+from labels and a seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeGuard
+
+import torch
+from torch import Tensor
+
+from rebll_avalanche.scenario import Scenario
+
+Part = tuple[Tensor, list[int]]
+# Rows (indices of training images) and the classes they are annotated for, by name or by index.
+Annotations = Sequence[tuple[Sequence[int], Sequence[int] | Sequence[str]]]
+
+
+def overlap(positives: Tensor, scenario: Scenario) -> list[Part]:
+    """An image comes in every experience that brings one of its classes.
+
+    Args:
+        positives: Boolean ``[images, classes]``, columns in order of learning.
+        scenario: Which classes arrive when.
+    """
+    return _parts(_bringing(positives, scenario), scenario)
+
+
+def disjoint(positives: Tensor, scenario: Scenario) -> list[Part]:
+    """An image comes once, in the last experience that brings one of its classes."""
+    uses = _bringing(positives, scenario)
+    later = uses.flip(0).cummax(dim=0).values.flip(0)
+    uses[:-1] &= ~later[1:]
+    return _parts(uses, scenario)
+
+
+def once(positives: Tensor, scenario: Scenario, seed: int) -> list[Part]:
+    """An image comes once, in an experience drawn from those that bring one of its classes."""
+    uses = _bringing(positives, scenario)
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.rand(uses.T.shape, generator=generator).T.masked_fill(~uses, -1.0).argmax(dim=0)
+    return _parts(uses & (torch.arange(len(uses))[:, None] == drawn), scenario)
+
+
+def seen(positives: Tensor, scenario: Scenario) -> list[Part]:
+    """For evaluation: all images of the classes seen by then, annotated for all of these."""
+    uses = _bringing(positives, scenario).cummax(dim=0).values
+    rows = [row.nonzero().flatten() for row in uses]
+    return [(r, list(range(hi))) for r, (_, hi) in zip(rows, scenario.ranges, strict=True)]
+
+
+def repetition(
+    positives: Tensor, scenario: Scenario, *, chance: float, images: int | None, seed: int
+) -> list[Part]:
+    """Classes come again, with images that have not come before.
+
+    Each experience is annotated for its new classes and for those earlier ones that are drawn to come
+    back. Where it would have none at all, one earlier class comes back. Class by class, the rarest one
+    first, images are shuffled and dealt to the experiences that their class comes in.
+
+    Args:
+        positives: Boolean ``[images, classes]``, columns in order of learning.
+        scenario: Which classes arrive when; experiences may bring no new class.
+        chance: Probability that an earlier class comes back in an experience.
+        images: Of each class in each experience that it comes in, at most, as far as an image must not
+            be left out for a class that is rarer; by default all are used.
+        seed: Of what is drawn.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    coming = []
+    for lo, hi in scenario.ranges:
+        columns = (torch.rand(lo, generator=generator) < chance).nonzero().flatten().tolist()
+        columns += range(lo, hi)
+        coming.append(columns or [int(torch.randint(lo, (), generator=generator))])
+    rarest_first = positives.sum(dim=0).argsort(stable=True).tolist()
+    home = torch.full((len(positives),), -1)
+    for column in rarest_first:
+        steps = torch.tensor([step for step, columns in enumerate(coming) if column in columns])
+        free = ((home < 0) & positives[:, column]).nonzero().flatten()
+        free = free[torch.randperm(len(free), generator=generator)]
+        home[free] = steps[torch.arange(len(free)) % len(steps)]
+    parts = []
+    for step, columns in enumerate(coming):
+        rows = (home == step).nonzero().flatten()
+        if images is not None:
+            order = [column for column in rarest_first if column in columns]
+            rows = _at_most(rows, positives, order, images)
+        shown = positives[rows].any(dim=0)
+        parts.append((rows, [column for column in columns if shown[column]]))
+    return parts
+
+
+def _at_most(rows: Tensor, positives: Tensor, order: list[int], images: int) -> Tensor:
+    """Rows until each class, in this order, has its number of images."""
+    chosen = torch.zeros(len(rows), dtype=torch.bool)
+    for column in order:
+        mine = positives[rows, column]
+        missing = images - int((chosen & mine).sum())
+        chosen[(mine & ~chosen).nonzero().flatten()[: max(missing, 0)]] = True
+    return rows[chosen]
+
+
+def is_annotations(scenario: Any) -> TypeGuard[Annotations]:
+    """Whether a scenario is a list of pairs ``(rows, annotated classes)``."""
+
+    def listed(entry: Any) -> bool:
+        return hasattr(entry, "__len__") and not isinstance(entry, str)
+
+    return (
+        not isinstance(scenario, str | Scenario)
+        and len(scenario) > 0
+        and all(listed(pair) and len(pair) == 2 and all(map(listed, pair)) for pair in scenario)
+    )
+
+
+def explicit(
+    annotations: Annotations, usable: Tensor, column_of: Callable[[Any], int]
+) -> list[Part]:
+    """The parts that somebody has listed, without images that cannot be used.
+
+    Args:
+        annotations: Rows and annotated classes of each experience.
+        usable: Boolean ``[images]``.
+        column_of: From a class, as it is listed, to its column.
+
+    Raises:
+        ValueError: When a row is listed twice in an experience, or there is no such image.
+    """
+    parts = []
+    for step, (listed, classes) in enumerate(annotations):
+        rows = torch.as_tensor(listed, dtype=torch.long)
+        wrong = rows[(rows < 0) | (rows >= len(usable))].tolist()
+        if wrong:
+            raise ValueError(
+                f"experience {step} lists image {wrong[0]}, but there are only {len(usable)} "
+                "training images, counted from 0"
+            )
+        if len(rows.unique()) != len(rows):
+            raise ValueError(f"experience {step} lists an image twice")
+        parts.append((rows[usable[rows]], sorted(column_of(entry) for entry in classes)))
+    return parts
+
+
+def _bringing(positives: Tensor, scenario: Scenario) -> Tensor:
+    """Boolean ``[experiences, images]``: which experience brings a class of which image."""
+    return torch.stack([positives[:, lo:hi].any(dim=1) for lo, hi in scenario.ranges])
+
+
+def _parts(uses: Tensor, scenario: Scenario) -> list[Part]:
+    """Parts that are annotated for exactly the new classes."""
+    return [
+        (used.nonzero().flatten(), list(range(lo, hi)))
+        for used, (lo, hi) in zip(uses, scenario.ranges, strict=True)
+    ]
