@@ -21,7 +21,7 @@ class GrowingGCN(GrowingHead):
         CAM_c = w_c . X          first_c = max_p CAM_c          mask_c = softmax_p CAM_c
         V0    = (P X) mask                                      one column per class
         S     = V0 + f(W_s f(A V0^T)^T + b_s)                   static graph A, learned
-        g     = BN(W_g mean_c S_c + b_g)
+        g     = f(BN(W_g mean_c S_c + b_g))                     one summary of the image
         D     = sigmoid(M [g; S] + m)                           image-specific graph, C x C
         V     = f(W_d f(S D) + b_d)
         logit_c = (first_c + u_c . (V0 + V)_c + v_c) / 2
@@ -95,7 +95,7 @@ class GrowingGCN(GrowingHead):
         return leaky_relu(self.static_weight(neighbours), SLOPE)
 
     def _image_graph(self, nodes: Tensor) -> Tensor:
-        summary = self._normalise(self.global_weight(nodes.mean(dim=1)))
+        summary = leaky_relu(self._normalise(self.global_weight(nodes.mean(dim=1))), SLOPE)
         both = torch.cat([summary.unsqueeze(1).expand_as(nodes), nodes], dim=2)
         # graph[b, j, c] = sigmoid(M_c . [g; S_j] + m_c) weighs node c in the new node j.
         graph = linear(both, self.graph_weight, self.graph_bias).sigmoid()

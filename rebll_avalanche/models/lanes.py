@@ -14,24 +14,31 @@ from rebll_avalanche.models.transformer import OnFrozenTransformer
 
 
 class LanedViT(OnFrozenTransformer, GrowingHead):
-    r"""Every experience reads the frozen network's patches through a few tokens that it learns.
+    r"""Every experience reads the frozen network's tokens through a few tokens that it learns.
 
-    With ``X_l`` the patches that enter block ``l`` of the frozen network, after the block's own norm,
-    lane ``t`` with selectors ``S_t`` and class token ``c`` does in every block::
+    With ``X_l`` the tokens that enter block ``l`` of the frozen network (class token and patches), after
+    the block's first norm ``n1``, a lane with class token ``c`` and selectors ``S`` does in every block::
 
-        summary = softmax(S_t X_l^T / sqrt(dim)) X_l             a few tokens in place of all patches
-        c = c + Attention(query = c, keys = values = [prompts_l; c; summary])
-        c = c + MLP(norm(c))
+        summary = softmax(n1(S) X_l^T / sqrt(dim)) X_l          a few tokens in place of all patches
+        c = c + Attention(query = n1(c), keys = values = [prompts_l; n1(c); summary])
+        c = c + MLP(n2(c))
+        S = S + n1(S)
+        S = S + MLP(n2(S))                                      the same for every image
 
-    with the weights of the block. The summary is then dropped: the next block makes its own. Prompts, as
-    keys and values, are learned for the first blocks. What comes out is the normed class token, of
-    length one. A new lane begins as a copy of the last, which is frozen: nothing can be forgotten.
+    with the weights of the block. The summary is then dropped: the next block makes its own, with the
+    selectors as they come out of this one. ``c`` begins as the network's class token without a
+    position. Prompts, as keys and values, are learned for the first blocks. What comes out is the
+    normed class token, of length one. A new lane begins as a copy of the last, which is frozen.
 
     Args:
         network: A timm ``VisionTransformer`` with a class token; it is frozen here, for good.
         num_selectors: Selectors of a lane; the authors have 10 for VOC and 20 for COCO.
         num_prompts: Prompts of a lane in each prompted block; likewise.
         prompted_blocks: How many of the first blocks have prompts.
+
+    Attributes:
+        newest_only: Compute only the newest lane in training: the logits of the other lanes' classes
+            are then NaN. For methods that have no loss on these classes.
     """
 
     lane_sizes: Tensor
@@ -46,13 +53,13 @@ class LanedViT(OnFrozenTransformer, GrowingHead):
     ) -> None:
         super().__init__()
         self.freeze(network, "lanes")
+        self.newest_only = False
         self.prompted_blocks = min(prompted_blocks, len(self.network.blocks))
         dim = self.num_features
-        # One row per lane. The class token is kept as its distance from the network's own.
+        # One row per lane: what earlier experiences learned, frozen, and what this one is learning.
         self._shapes = {
             "selectors": (num_selectors, dim),
             "prompts": (self.prompted_blocks, 2, num_prompts, dim),
-            "class_token": (dim,),
         }
         for name, shape in self._shapes.items():
             frozen = nn.Parameter(torch.empty(0, *shape), requires_grad=False)
@@ -72,7 +79,7 @@ class LanedViT(OnFrozenTransformer, GrowingHead):
             return
         for name, shape in self._shapes.items():
             last, old = getattr(self, name), getattr(self, f"old_{name}")
-            start = last.detach().clone() if len(last) else self._first(name, shape).to(last)
+            start = last.detach().clone() if len(last) else small(1, *shape).to(last)
             frozen = torch.cat([old, last]).detach()
             setattr(self, f"old_{name}", nn.Parameter(frozen, requires_grad=False))
             setattr(self, name, nn.Parameter(start))
@@ -81,65 +88,86 @@ class LanedViT(OnFrozenTransformer, GrowingHead):
     def forward(self, images: Tensor) -> Tensor:
         """``[batch, dim, 1, classes + patches]``: each class's lane, then the frozen patches."""
         network: Any = self.network
-        selectors, prompts, offset = (
-            torch.cat([getattr(self, f"old_{name}"), getattr(self, name)]) for name in self._shapes
-        )
         with torch.no_grad():
             frozen = network.norm_pre(network._pos_embed(network.patch_embed(images)))
-        token = frozen[:, :1] + offset
+        old = None if self._skips_old else self._start(self.old_selectors, images)
+        new = self._start(self.selectors, images)
         for number, block in enumerate(network.blocks):
+            # Nothing about old lanes can learn, so their steps need not be recorded.
             with torch.no_grad():
-                patches = block.norm1(frozen)[:, network.num_prefix_tokens :]
-            summary = self._summary(selectors, patches)
-            prefix = prompts[:, number] if number < self.prompted_blocks else None
-            token = self._step(block, token, summary, prefix)
-            with torch.no_grad():
+                seen = block.norm1(frozen)
+                if old is not None:
+                    old = self._step(block, *old, seen, self._prompts(self.old_prompts, number))
                 frozen = block(frozen)
-        lanes = normalize(network.norm(token), dim=2)
-        places = torch.arange(self.num_classes, device=lanes.device)
-        lane_of = (places[:, None] >= self.lane_sizes.cumsum(dim=0)).sum(dim=1)
-        rest = network.norm(frozen)[:, network.num_prefix_tokens :]
-        kept = torch.cat([lanes.index_select(1, lane_of), normalize(rest, dim=2)], dim=1)
-        return kept.transpose(1, 2).unsqueeze(2)
+            new = self._step(block, *new, seen, self._prompts(self.prompts, number))
+        token = new[0] if old is None else torch.cat([old[0], new[0]], dim=1)
+        return self._per_class(token, network.norm(frozen)[:, network.num_prefix_tokens :])
+
+    @property
+    def _skips_old(self) -> bool:
+        return len(self.old_selectors) == 0 or (self.training and self.newest_only)
+
+    def _start(self, selectors: Tensor, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Class tokens ``[batch, lanes, dim]`` and selectors ``[lanes, selectors, dim]``."""
+        token = self.network.norm_pre(self.network.cls_token)
+        return token.expand(images.shape[0], len(selectors), -1), selectors
+
+    def _prompts(self, prompts: Tensor, number: int) -> Tensor | None:
+        return prompts[:, number] if number < self.prompted_blocks else None
 
     @staticmethod
-    def _summary(selectors: Tensor, patches: Tensor) -> Tensor:
-        """``[batch, lanes, selectors, dim]``."""
-        scores = torch.einsum("tsd,bnd->btsn", selectors, patches) / patches.shape[2] ** 0.5
-        return torch.einsum("btsn,bnd->btsd", scores.softmax(dim=3), patches)
-
-    @staticmethod
-    def _step(block: Any, token: Tensor, summary: Tensor, prefix: Tensor | None) -> Tensor:
-        """The class tokens ``[batch, lanes, dim]`` through one block of the frozen network."""
+    def _step(
+        block: Any, token: Tensor, selectors: Tensor, seen: Tensor, prompts: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Class tokens and selectors through one block, which the normed tokens ``seen`` enter."""
 
         def heads(tokens: Tensor) -> Tensor:
             """``[..., length, dim]`` to ``[..., heads, length, dim / heads]``."""
             return tokens.unflatten(-1, (block.attn.num_heads, -1)).transpose(-3, -2)
 
+        normed = block.norm1(selectors)
+        scores = torch.einsum("tsd,bnd->btsn", normed, seen) / seen.shape[2] ** 0.5
+        summary = torch.einsum("btsn,bnd->btsd", scores.softmax(dim=3), seen)
         sequence = torch.cat([block.norm1(token).unsqueeze(2), summary], dim=2)
         query, key, value = block.attn.qkv(sequence).chunk(3, dim=-1)
-        if prefix is not None:
-            learned = prefix.expand(len(token), *prefix.shape)  # [batch, lanes, 2, prompts, dim]
+        if prompts is not None:
+            learned = prompts.expand(len(token), *prompts.shape)  # [batch, lanes, 2, prompts, dim]
             key = torch.cat([learned[:, :, 0], key], dim=2)
             value = torch.cat([learned[:, :, 1], value], dim=2)
         query, key = block.attn.q_norm(heads(query[:, :, :1])), block.attn.k_norm(heads(key))
         attended = scaled_dot_product_attention(query, key, heads(value)).squeeze(3).flatten(2)
         token = token + block.ls1(block.attn.proj(attended))
-        stepped: Tensor = token + block.ls2(block.mlp(block.norm2(token)))
-        return stepped
+        selectors = selectors + block.ls1(normed)
+        return _through_mlp(block, token), _through_mlp(block, selectors)
 
-    @staticmethod
-    def _first(name: str, shape: tuple[int, ...]) -> Tensor:
-        return torch.zeros(1, *shape) if name == "class_token" else small(1, *shape)
+    def _per_class(self, token: Tensor, patches: Tensor) -> Tensor:
+        """Repeat each lane's feature for its classes; zeros where lanes were left out."""
+        features = normalize(self.network.norm(token), dim=2)
+        left_out = len(self.lane_sizes) - features.shape[1]
+        features = nn.functional.pad(features, (0, 0, left_out, 0))
+        places = torch.arange(self.num_classes, device=features.device)
+        lane_of = (places[:, None] >= self.lane_sizes.cumsum(dim=0)).sum(dim=1)
+        kept = torch.cat([features.index_select(1, lane_of), normalize(patches, dim=2)], dim=1)
+        return kept.transpose(1, 2).unsqueeze(2)
+
+
+def _through_mlp(block: Any, tokens: Tensor) -> Tensor:
+    stepped: Tensor = tokens + block.ls2(block.mlp(block.norm2(tokens)))
+    return stepped
 
 
 class LaneHead(GrowingLinear):
     """A linear row per class on the feature of its own lane; wants :class:`LanedViT`."""
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits from what :class:`LanedViT` returns."""
+        """Logits from what :class:`LanedViT` returns; NaN for lanes that were left out."""
         lanes = features[:, :, 0, : self.num_classes].transpose(1, 2)
-        return (lanes * self.weight).sum(dim=2) + self.bias
+        logits = (lanes * self.weight).sum(dim=2) + self.bias
+        if not self.training:
+            return logits
+        # A feature has length one. Masked here, rather than made NaN there, rows keep a gradient of 0.
+        left_out = (lanes == 0).all(dim=2)
+        return logits.masked_fill(left_out, torch.nan)
 
     def class_activation_maps(self, feature_map: Tensor) -> Tensor:
         """The rows applied to the frozen patches, put back into their square."""

@@ -7,6 +7,7 @@ from rebll_avalanche.plugins.csc import CSCPlugin
 from rebll_avalanche.plugins.der import DERPlusPlusPlugin
 from rebll_avalanche.plugins.krt import KRTPlugin
 from rebll_avalanche.plugins.l2p import L2PPlugin
+from rebll_avalanche.plugins.lanes import LanesPlugin
 from rebll_avalanche.plugins.lwf import SigmoidDistillation, SigmoidLwFPlugin, SoftmaxLwFPlugin
 from rebll_avalanche.plugins.podnet import PODPlugin
 from rebll_avalanche.plugins.rebll import RebLLPlugin
@@ -22,6 +23,7 @@ __all__ = [
     "KRTPlugin",
     "L2PPlugin",
     "LabelGraphPlugin",
+    "LanesPlugin",
     "OnlineRelabelPlugin",
     "PODPlugin",
     "PolicyBuffer",

@@ -6,6 +6,7 @@ from rebll_avalanche.strategies.csc import CSC
 from rebll_avalanche.strategies.der import DERPlusPlus
 from rebll_avalanche.strategies.krt import KRT
 from rebll_avalanche.strategies.l2p import L2P
+from rebll_avalanche.strategies.lanes import MultiLane
 from rebll_avalanche.strategies.lwf import SigmoidLwF, SoftmaxLwF
 from rebll_avalanche.strategies.podnet import PODNet
 from rebll_avalanche.strategies.rebll import RebLL
@@ -21,6 +22,7 @@ __all__ = [
     "DERPlusPlus",
     "FineTuning",
     "Method",
+    "MultiLane",
     "PODNet",
     "RebLL",
     "SigmoidLwF",

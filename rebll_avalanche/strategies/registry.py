@@ -32,6 +32,7 @@ from rebll_avalanche.strategies.csc import CSC
 from rebll_avalanche.strategies.der import DERPlusPlus
 from rebll_avalanche.strategies.krt import KRT
 from rebll_avalanche.strategies.l2p import L2P
+from rebll_avalanche.strategies.lanes import MultiLane
 from rebll_avalanche.strategies.lwf import SigmoidLwF, SoftmaxLwF
 from rebll_avalanche.strategies.podnet import PODNet
 from rebll_avalanche.strategies.rebll import RebLL
@@ -111,7 +112,7 @@ METHODS: dict[str, Method] = {
     "krt-r": Method("KRT-R", partial(KRT, mem_size=40), uses_memory=True, head="cross_attention"),
     "l2p": Method("L2P", L2P, head="l2p"),
     "l2p-r": Method("L2P-R", partial(L2P, mem_size=40), uses_memory=True, head="l2p"),
-    "multi-lane": Method("MULTI-LANE", FineTuning, head="lanes"),
+    "multi-lane": Method("MULTI-LANE", MultiLane, head="lanes"),
     "rebll-gcn": Method("RebLL with CSC's GCN", RebLL, uses_memory=True, head="gcn"),
     # No gradient, no stored images: wants a pretrained backbone.
     "closed-form": Method("Closed form", ClosedForm, head="expanded"),

@@ -58,10 +58,12 @@ def slow_logits(head: GrowingGCN, image: Tensor) -> list[float]:
     mean = [sum(node[k] for node in static) / classes for k in range(hidden)]
     norm = head.global_norm
     summary = [
-        (value - float(norm.running_mean[k]))
-        / math.sqrt(float(norm.running_var[k]) + norm.eps)
-        * float(norm.weight[k])
-        + float(norm.bias[k])
+        leaky(
+            (value - float(norm.running_mean[k]))
+            / math.sqrt(float(norm.running_var[k]) + norm.eps)
+            * float(norm.weight[k])
+            + float(norm.bias[k])
+        )
         for k, value in enumerate(affine(head.global_weight, mean))
     ]
     logits = []

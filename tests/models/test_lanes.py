@@ -1,15 +1,19 @@
 """MULTI-LANE's network against its formula; old lanes do not move."""
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 from torch.nn.functional import normalize
+from torch.utils.data import TensorDataset
 
+from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.models import MultiLabelModel, build_model
 from rebll_avalanche.models.lanes import LanedViT, LaneHead
+from rebll_avalanche.plugins.lanes import LanesPlugin
 
 DIM, HEADS, PATCHES = 8, 2, 16
 
@@ -33,20 +37,20 @@ def tiny(*sizes: int) -> MultiLabelModel:
 def lane_of_one_image(model: MultiLabelModel, image: torch.Tensor, lane: int) -> torch.Tensor:
     """The formula, token by token and head by head."""
     backbone, network = model.backbone, model.backbone.network
-    selectors, prompts, offset = (
+    selectors, prompts = (
         torch.cat([getattr(backbone, f"old_{name}"), getattr(backbone, name)])[lane]
-        for name in ("selectors", "prompts", "class_token")
+        for name in ("selectors", "prompts")
     )
     frozen = torch.cat([network.cls_token[0], network.patch_embed(image[None])[0]])
     frozen = frozen + network.pos_embed[0]
-    token = frozen[0] + offset
+    token = network.cls_token[0, 0]
     width = DIM // HEADS
     for number, block in enumerate(network.blocks):
-        patches = block.norm1(frozen)[1:]
+        seen = block.norm1(frozen)
         rows = [block.norm1(token)]
         for selector in selectors:
-            share = (patches @ selector / DIM**0.5).softmax(dim=0)
-            rows.append(sum(share[n] * patches[n] for n in range(PATCHES)))
+            share = (seen @ block.norm1(selector) / DIM**0.5).softmax(dim=0)
+            rows.append(sum(share[n] * seen[n] for n in range(1 + PATCHES)))
         query, keys, values = block.attn.qkv(torch.stack(rows)).split(DIM, dim=1)
         if number < 2:
             keys = torch.cat([prompts[number, 0], keys])
@@ -58,6 +62,8 @@ def lane_of_one_image(model: MultiLabelModel, image: torch.Tensor, lane: int) ->
             heads.append(scores @ values[:, part])
         token = token + block.attn.proj(torch.cat(heads))
         token = token + block.mlp(block.norm2(token))
+        selectors = torch.stack([selector + block.norm1(selector) for selector in selectors])
+        selectors = torch.stack([s + block.mlp(block.norm2(s)) for s in selectors])
         frozen = block(frozen[None])[0]
     return normalize(network.norm(token), dim=0)
 
@@ -86,7 +92,7 @@ def test_a_new_lane_begins_where_the_last_one_ended_and_leaves_it_alone():
     assert torch.equal(model.backbone.old_selectors, selectors)
     model.train()(images)[:, 2].sum().backward()
     learned = {name for name, p in model.named_parameters() if p.grad is not None}
-    lane = {f"backbone.{name}" for name in ("selectors", "prompts", "class_token")}
+    lane = {f"backbone.{name}" for name in ("selectors", "prompts")}
     assert learned == lane | {"head.weight", "head.bias"}
     optimizer = torch.optim.SGD((p for p in model.parameters() if p.requires_grad), lr=0.5)
     optimizer.step()
@@ -109,3 +115,54 @@ def test_a_state_of_any_number_of_lanes_loads_and_copies():
 def test_it_needs_a_transformer():
     with pytest.raises(ValueError, match="vit_base_patch16_224"):
         build_model("small_cnn", head="lanes")
+
+
+def test_lanes_without_labels_are_left_out_of_training_and_do_not_move():
+    model, images = tiny(2, 1).train(), torch.rand(4, 3, 16, 16)
+    everything = model(images)
+    model.backbone.newest_only = True
+    newest = model(images)
+    assert newest[:, :2].isnan().all()
+    torch.testing.assert_close(newest[:, 2:], everything[:, 2:])
+    targets = torch.tensor([[float("nan"), float("nan"), 1.0]] * 4)
+    PartialLabelBCE()(newest, targets).backward()
+    assert not model.head.weight.grad[:2].any()
+    assert model.head.weight.grad[2].any()
+    assert model.eval()(images).isfinite().all()
+
+
+def test_lanes_without_labels_cost_nothing(monkeypatch):
+    model, images = tiny(2, 1, 1).train(), torch.rand(1, 3, 16, 16)
+    lanes = []
+    step = LanedViT._step
+
+    def counted(block, token, *rest):
+        lanes.append(token.shape[1])
+        return step(block, token, *rest)
+
+    monkeypatch.setattr(LanedViT, "_step", staticmethod(counted))
+    model(images)
+    assert lanes == [2, 1] * 3
+    lanes.clear()
+    model.backbone.newest_only = True
+    model(images)
+    assert lanes == [1] * 3
+
+
+@pytest.mark.parametrize(("old_label", "learned"), [(float("nan"), False), (1.0, True)])
+def test_old_classes_learn_where_an_experience_annotates_them(old_label, learned):
+    model = tiny(2, 1)
+    labels = torch.tensor([[old_label, old_label, 1.0], [old_label, old_label, 0.0]] * 2)
+    dataset = TensorDataset(torch.rand(4, 3, 16, 16), labels)
+    dataset.targets = labels
+    experience = SimpleNamespace(
+        dataset=dataset, previous_classes=range(2), classes_seen_so_far=range(3)
+    )
+    strategy, plugin = SimpleNamespace(model=model, experience=experience), LanesPlugin()
+    plugin.before_training_exp(strategy)
+    loss = PartialLabelBCE()(model.train()(dataset.tensors[0]), labels)
+    loss.backward()
+    assert loss.isfinite()
+    assert bool(model.head.weight.grad[:2].any()) == learned
+    plugin.after_training_exp(strategy)
+    assert not model.backbone.newest_only

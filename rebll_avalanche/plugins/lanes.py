@@ -1,0 +1,44 @@
+"""MULTI-LANE: only the lanes that somebody annotates are computed in training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from avalanche.training.plugins import SupervisedPlugin
+
+from rebll_avalanche.labels import annotated, label_matrix
+from rebll_avalanche.models.lanes import LanedViT
+from rebll_avalanche.scenario import class_range
+
+
+class LanesPlugin(SupervisedPlugin):
+    """Leaves old lanes out of training where an experience annotates none of their classes.
+
+    Then only the newest lane has a loss. Where an experience does annotate old classes, old lanes are
+    computed: they stay as they are, and the rows of the head that read them learn.
+    """
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """See which classes have labels."""
+        old_classes, _ = class_range(strategy.experience)
+        old_labels = label_matrix(strategy.experience.dataset)[:, :old_classes]
+        laned_backbone(strategy.model).newest_only = not bool(annotated(old_labels).any())
+
+    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Whoever trains the network next may have a loss on every class."""
+        laned_backbone(strategy.model).newest_only = False
+
+
+def laned_backbone(model: Any) -> LanedViT:
+    """The network with lanes.
+
+    Raises:
+        ValueError: When the model has none.
+    """
+    backbone = getattr(model, "backbone", None)
+    if not isinstance(backbone, LanedViT):
+        raise ValueError(
+            f"this method learns lanes, but the model's backbone is {type(backbone).__name__}; "
+            "use build_model('vit_base_patch16_224', head='lanes')"
+        )
+    return backbone
