@@ -16,8 +16,11 @@ PACKAGE = Path(rebll_avalanche.__file__).parent
 
 # Rooms, lowest first: a room may import itself and the rooms in its list.
 ALLOWED = {
+    "errors": [],
     "files": [],
     "words": [],
+    "pictures": ["errors"],
+    "tables": ["errors", "words", "pictures"],
     "losses": [],
     "scenario": [],
     "closed_form": [],
@@ -27,7 +30,16 @@ ALLOWED = {
     "memory": ["labels"],
     "metrics": ["labels", "losses"],
     "models": ["files", "words", "labels", "losses"],
-    "benchmarks": ["files", "words", "scenario", "labels", "models"],
+    "benchmarks": [
+        "errors",
+        "files",
+        "words",
+        "pictures",
+        "tables",
+        "scenario",
+        "labels",
+        "models",
+    ],
     "plugins": ["words", "losses", "scenario", "closed_form", "labels", "memory", "models"],
     "strategies": ["words", "labels", "memory", "metrics", "plugins"],
     "report": ["files", "run_files"],
@@ -86,6 +98,7 @@ def modules_after(code: str) -> set[str]:
     [
         "import rebll_avalanche",
         "import rebll_avalanche.report",
+        "import rebll_avalanche.tables, rebll_avalanche.pictures",
         "import contextlib, rebll_avalanche.cli as c\n"
         "with contextlib.suppress(SystemExit): c.main(['--help'])",
         "import contextlib, rebll_avalanche.cli as c\n"

@@ -9,7 +9,9 @@ once the second throws its copy away.
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import math
 import os
 import shutil
 import tempfile
@@ -18,19 +20,19 @@ import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from tqdm import tqdm
 
 from rebll_avalanche.benchmarks.contents import Content
-from rebll_avalanche.benchmarks.images import ImageFiles, decode
+from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.transforms import resize
+from rebll_avalanche.pictures import VERSION, read_picture
 
-# Part of every key: raise it when pictures would come out differently.
-VERSION = 2
 # Pictures whose checksum is compared on open, spread over the whole file.
 SPOT_CHECKS = 64
+BLOCK = 1 << 20
 
 
 class ImageCache:
@@ -119,12 +121,12 @@ def _build(
     shape: tuple[int, ...],
     draft: Path,
 ) -> None:
-    images = np.lib.format.open_memmap(draft / "images.npy", "w+", np.uint8, shape)
+    images = _room_for(draft / "images.npy", shape)
     checksums = np.zeros(len(files), dtype=np.uint32)
 
     def fill(index: int) -> None:
         if not found[index].problem:
-            images[index] = np.asarray(resize(decode(files.path(index)), image_size))
+            images[index] = np.asarray(resize(read_picture(files.path(index)), image_size))
         checksums[index] = zlib.crc32(images[index])
 
     # Pillow decodes outside of the interpreter's lock, so threads use all cores.
@@ -134,6 +136,47 @@ def _build(
             pass
     images.flush()
     np.save(draft / "checksums.npy", checksums)
+
+
+def _room_for(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np.uint8]]:
+    """A new file mapped into memory, with its whole space on the disk taken now.
+
+    A map of a file with gaps takes space when it is written to, and where there is none left the system
+    ends the process. Here, it is an error that can be told.
+
+    Raises:
+        OSError: When the disk has no room.
+    """
+    try:
+        images = np.lib.format.open_memmap(path, "w+", np.uint8, shape)
+        with open(path, "r+b") as file:
+            _reserve(file, path.stat().st_size)
+    except OSError as error:
+        needed = f"{math.prod(shape) / 1e6:.0f} MB of decoded pictures do not fit"
+        reason = (
+            f"{needed} ({error.strerror}); free the space, or choose another image_cache folder"
+        )
+        raise OSError(error.errno, reason, str(path.parent.parent)) from error
+    return images
+
+
+def _reserve(file: BinaryIO, size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                raise
+    for start in range(
+        0, size, BLOCK
+    ):  # what stands there already, the gap's zeros too, is written
+        file.seek(start)
+        block = file.read(BLOCK)
+        file.seek(start)
+        file.write(block)
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _publish(draft: Path, place: Path) -> None:

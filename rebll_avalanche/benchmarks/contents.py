@@ -22,6 +22,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from rebll_avalanche.errors import RebllError, check_regular_file
+from rebll_avalanche.pictures import VERSION
+
 # Clocks of file systems tick in steps: what changed just now may change again within the same tick.
 SETTLED_NANOSECONDS = 2 * 10**9
 # So many files are read, and then remembered, at a time; a stop in between loses no more.
@@ -29,15 +32,20 @@ CHUNK = 1024
 
 Stamp = tuple[int, int, int]
 
-TABLES = """
+# A table of its own for every way to read pictures: what did not decode in one may do so in another.
+PROBLEMS = f"problems_{VERSION}"
+TABLES = f"""
 CREATE TABLE IF NOT EXISTS files
     (path BLOB PRIMARY KEY, size INTEGER, written INTEGER, changed INTEGER, digest TEXT);
-CREATE TABLE IF NOT EXISTS problems (digest TEXT PRIMARY KEY, problem TEXT);
+CREATE TABLE IF NOT EXISTS {PROBLEMS} (digest TEXT PRIMARY KEY, problem TEXT);
 """
-KNOWN = """
-SELECT size, written, changed, digest, problem FROM files LEFT JOIN problems USING (digest)
+KNOWN = f"""
+SELECT size, written, changed, digest, problem FROM files LEFT JOIN {PROBLEMS} USING (digest)
 WHERE path = ?
 """
+KNOWN_PROBLEM = f"SELECT problem FROM {PROBLEMS} WHERE digest = ?"
+REMEMBER_PROBLEM = f"INSERT OR REPLACE INTO {PROBLEMS} VALUES (?, ?)"
+REMEMBER_FILE = "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)"
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,7 @@ def _read(
     if check is not None:
         problems = {}
         for digest in list(unchecked):
-            row = memory.execute("SELECT problem FROM problems WHERE digest = ?", (digest,))
+            row = memory.execute(KNOWN_PROBLEM, (digest,))
             if (known := row.fetchone()) is not None:
                 problems[digest] = known[0]
                 del unchecked[digest]
@@ -128,8 +136,8 @@ def _read(
         }
     try:
         with memory:
-            memory.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?)", new.items())
-            memory.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", settled)
+            memory.executemany(REMEMBER_PROBLEM, new.items())
+            memory.executemany(REMEMBER_FILE, settled)
     except sqlite3.OperationalError as error:
         warnings.warn(f"what files contain is not remembered: {error}", stacklevel=4)
     return found
@@ -139,18 +147,19 @@ def _hash(path: str) -> tuple[Stamp | None, str, str]:
     """When a file was last changed, a hash of its bytes, and why it could not be read."""
     stamp = _stamp(path)  # before reading: a change while this reads gives the file another one
     try:
+        check_regular_file(path, RebllError)
         with open(path, "rb") as file:
             return stamp, hashlib.blake2b(file.read(), digest_size=16).hexdigest(), ""
     except FileNotFoundError:
         return None, "missing", "missing"
-    except OSError as error:
+    except (OSError, RebllError) as error:
         return None, "missing", str(error)
 
 
 def _stamp(path: str) -> Stamp | None:
     try:
         status = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):
         return None
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 

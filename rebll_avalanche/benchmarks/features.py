@@ -25,6 +25,7 @@ from rebll_avalanche.benchmarks.transforms import KeepAspect, Transform, evaluat
 from rebll_avalanche.models import build_model
 from rebll_avalanche.models.build import modules_until
 from rebll_avalanche.models.windows import ENLARGED, window_means
+from rebll_avalanche.pictures import VERSION as PICTURES_VERSION
 
 Pictures = Source | Sequence[Any]
 # Part of every key: raise it when vectors would come out differently.
@@ -112,7 +113,7 @@ class FrozenFeatures:
         """Another picture, backbone or weights file gives another key."""
         weights = (self.weights["name"], self.weights["source"], self.weights["sha256"])
         looks = " aspect, bicubic" * self._keep_aspect + " windows" * self._windows
-        made = f"{VERSION} {weights} {self._image_size} {self._until}{looks}"
+        made = f"{VERSION} {PICTURES_VERSION} {weights} {self._image_size} {self._until}{looks}"
         digest = hashlib.sha256(made.encode())
         if isinstance(source, ImageFiles):
             for content in source.contents():

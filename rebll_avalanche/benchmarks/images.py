@@ -13,12 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
 from rebll_avalanche.benchmarks.contents import Content, contents
-
-DECODE_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+from rebll_avalanche.pictures import picture_problem, read_picture
 
 
 class Source(Protocol):
@@ -48,7 +47,7 @@ class ImageFiles:
         return len(self.encoded)
 
     def __getitem__(self, index: int) -> Image.Image:
-        return decode(os.fsdecode(self.encoded[index]))
+        return read_picture(os.fsdecode(self.encoded[index]))
 
     def path(self, index: int) -> Path:
         """The file of one sample."""
@@ -138,40 +137,3 @@ def as_source(images: Any) -> Source:
     if len(images) and isinstance(images, Sequence) and isinstance(images[0], str | os.PathLike):
         return ImageFiles(images)
     return Inputs(images)
-
-
-def decode(path: str | Path) -> Image.Image:
-    """Read one picture.
-
-    Raises:
-        ValueError: When it is not one, with its path.
-    """
-    try:
-        return _open_rgb(path)
-    except DECODE_ERRORS as error:
-        raise ValueError(f"cannot decode {path}: {error}") from error
-
-
-def picture_problem(path: str) -> str:
-    """Why a picture file does not decode; empty if it does.
-
-    Only decoding tells: a download that broke off, a gap filled with zeros and a flipped bit in a table
-    all leave files that look whole from outside. At an eighth of its size, a JPEG answers in half of
-    the time or less, because what can fail is in the coded data and not in the pixels.
-    """
-    try:
-        if not os.path.getsize(path):
-            return "empty"
-        _open_rgb(path, draft=True)
-    except UnidentifiedImageError:  # its own text names the path, but copies share this one
-        return "not a picture"
-    except DECODE_ERRORS as error:
-        return str(error)
-    return ""
-
-
-def _open_rgb(path: str | Path, draft: bool = False) -> Image.Image:
-    with Image.open(path) as image:
-        if draft:
-            image.draft("RGB", (1, 1))
-        return image.convert("RGB")

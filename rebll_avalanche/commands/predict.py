@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 HELP = """Say which labels images have, by the model of a run: names and scores above a threshold.
 Unreadable files are reported and skipped; the exit code is 1 if there were any."""
 
-SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 BATCH = 16
 
 
@@ -73,7 +72,7 @@ class Problems:
 
     def read(self, paths: Iterable[Path]) -> list[tuple[Path, Any]]:
         """The pictures that can be read, with their paths."""
-        from rebll_avalanche.inference.predictor import read_picture
+        from rebll_avalanche.pictures import read_picture
 
         pictures = []
         for path in paths:
@@ -90,6 +89,8 @@ def image_files(names: Iterable[str], lines: Iterable[str], problems: Problems) 
         if name == "-":
             yield from (Path(line.strip()) for line in lines if line.strip())
         elif Path(name).is_dir():
+            from rebll_avalanche.pictures import SUFFIXES
+
             inside = sorted(p for p in Path(name).rglob("*") if p.suffix.lower() in SUFFIXES)
             if not inside:
                 problems.report(f"there are no images in {name}")

@@ -19,6 +19,7 @@ from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.models import GrowingHead, MultiLabelModel
 from rebll_avalanche.models.heads import GrowingLinear
 from rebll_avalanche.models.windows import PER_SIDE
+from rebll_avalanche.pictures import to_rgb
 from rebll_avalanche.run_files import CHECKPOINT, CONFIG
 from rebll_avalanche.running.build import build_network, feature_maker
 from rebll_avalanche.running.folder import read_config
@@ -58,10 +59,10 @@ class TrainedModel:
         With :attr:`features`, what these make of pictures of any shape.
         """
         if self.features is not None:
-            return self.features.of([picture.convert("RGB") for picture in pictures])
+            return self.features.of([to_rgb(picture) for picture in pictures])
         make = KeepAspect if self.keep_aspect else evaluation_transform
         transform = make(self.image_size)
-        return torch.stack([transform(picture.convert("RGB")) for picture in pictures])
+        return torch.stack([transform(to_rgb(picture)) for picture in pictures])
 
     @torch.no_grad()
     def scores(self, inputs: Tensor) -> Tensor:
@@ -227,24 +228,9 @@ def _feature_network(config: Config, weights: dict[str, Any]) -> MultiLabelModel
     return model
 
 
-def read_picture(path: str | Path) -> Image.Image:
-    """A picture file.
-
-    Raises:
-        ValueError: When it does not exist or is not a picture.
-    """
-    try:
-        with Image.open(path) as picture:
-            return picture.convert("RGB")
-    except FileNotFoundError as error:
-        raise ValueError(f"there is no file {path}") from error
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"cannot read {path}: {error}") from error
-
-
 def reduced(picture: Image.Image, longest: int = 320) -> Image.Image:
     """A picture whose longer side has at most so many pixels."""
-    copy = picture.convert("RGB")
+    copy = to_rgb(picture).copy()
     copy.thumbnail((longest, longest))
     return copy
 

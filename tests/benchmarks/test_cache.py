@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +48,7 @@ def test_pictures_come_back_as_they_were_decoded(files, folder):
 
 def test_the_second_time_nothing_is_decoded(files, folder, monkeypatch):
     cached_images(files, 12, folder)
-    monkeypatch.setattr(module, "decode", lambda path: pytest.fail(f"{path} was decoded"))
+    monkeypatch.setattr(module, "read_picture", lambda path: pytest.fail(f"{path} was decoded"))
     assert len(cached_images(files, 12, folder)) == 7
 
 
@@ -167,3 +170,49 @@ def test_a_cache_needs_a_size(files, folder):
     split = (files, np.ones((7, 1)))
     with pytest.raises(ValueError, match="pass image_size="):
         multilabel_benchmark(split, split, "B1-C0", image_cache=folder)
+
+
+SMALL_DISK = """
+mount -t tmpfs -o size=200k tmpfs "$1" || exit 99
+exec "$2" -c '
+import sys
+from rebll_avalanche.benchmarks.cache import cached_images
+from rebll_avalanche.benchmarks.images import ImageFiles
+files = ImageFiles(sys.argv[2:])
+try:
+    cached_images(files, files.contents(), 224, sys.argv[1])
+except OSError as error:
+    print(error)
+' "$@"
+"""
+
+
+def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(files, tmp_path):
+    if shutil.which("unshare") is None:
+        pytest.skip("needs unshare, to mount a small disk")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = SMALL_DISK.replace('"$@"', '"$1" "${@:3}"')
+    pictures = [str(files.path(index)) for index in range(len(files))]
+    ended = subprocess.run(
+        ["unshare", "-rm", "bash", "-c", script, "disk", str(disk), sys.executable, *pictures],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ended.returncode == 99 or ended.stderr.startswith("unshare"):
+        pytest.skip(f"cannot mount a small disk: {ended.stderr}")
+    assert ended.returncode == 0, ended.stderr
+    assert "1 MB of decoded pictures do not fit (No space left on device)" in ended.stdout
+    assert f"'{disk}'" in ended.stdout
+
+
+def test_space_is_taken_also_where_the_system_cannot_reserve_it(files, folder, monkeypatch):
+    def unsupported(*_):
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(os, "posix_fallocate", unsupported)
+    cache = cached_images(files, 12, folder)
+    assert np.array_equal(cache[3], np.asarray(resize(files[3], 12)))
+    place = module._room_for(folder / "large.npy", (9, 500, 500, 3))
+    assert (folder / "large.npy").stat().st_blocks * 512 >= place.nbytes

@@ -18,8 +18,9 @@ from rebll_avalanche.benchmarks.transforms import KeepAspect, evaluation_transfo
 from rebll_avalanche.cli import main
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.inference.onnx_export import export_onnx
-from rebll_avalanche.inference.predictor import TrainedModel, load_run, read_picture
+from rebll_avalanche.inference.predictor import TrainedModel, load_run
 from rebll_avalanche.models.windows import window_means
+from rebll_avalanche.pictures import read_picture
 from rebll_avalanche.running.extend import extend_run
 from rebll_avalanche.running.folder import read_config
 from rebll_avalanche.running.run import run_experiment

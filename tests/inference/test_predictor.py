@@ -10,8 +10,9 @@ import torch
 import yaml
 from PIL import Image
 
-from rebll_avalanche.inference.predictor import load_run, overlay, read_picture, reduced
+from rebll_avalanche.inference.predictor import load_run, overlay, reduced
 from rebll_avalanche.models import GrowingHead, GrowingLinear
+from rebll_avalanche.pictures import read_picture
 from rebll_avalanche.running.build import build_benchmark
 
 

@@ -1,0 +1,179 @@
+"""The one way to read a picture: upright, in RGB, eight bits per channel.
+
+Training, evaluation, caches and prediction all come here, so that a model never meets a picture that was
+read in another way than those that it learned from.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from rebll_avalanche.errors import MissingFileError, PictureError, check_regular_file
+
+# Part of the key of everything that is made of pictures: raise it when they would come out differently.
+VERSION = 3
+# A file of a few kilobytes can ask for any amount of memory; no photograph is larger than this.
+MAX_PIXELS = 178_956_970
+# Formats of pictures. Others that Pillow knows start programs (EPS) or hold no pictures.
+FORMATS = (
+    "AVIF", "BMP", "DDS", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "PCX", "PNG", "PPM", "QOI", "SGI",
+    "TGA", "TIFF", "WEBP",
+)  # fmt: skip
+SUFFIXES = frozenset(
+    [
+        ".avif",
+        ".bmp",
+        ".dib",
+        ".gif",
+        ".jp2",
+        ".jpeg",
+        ".jpg",
+        ".pcx",
+        ".pgm",
+        ".png",
+        ".ppm",
+        ".qoi",
+        ".sgi",
+        ".tga",
+        ".tif",
+        ".tiff",
+        ".webp",
+    ]
+)
+_ORIENTATION = 0x0112
+_BITS_PER_SAMPLE = 258
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def read_picture(path: str | os.PathLike[str]) -> Image.Image:
+    """A picture file, upright and in RGB.
+
+    Raises:
+        PictureError: When it is not a picture that can be decoded, with its path.
+        MissingFileError: When there is no such file.
+    """
+    check_regular_file(path, PictureError)
+    try:
+        return _read(path)
+    # Decoders are many and each has its own way to fail: struct.error, KeyError, NotImplementedError ...
+    except Exception as error:
+        raise PictureError(f"cannot read {os.fspath(path)}: {_why(error)}") from error
+
+
+def picture_problem(path: str) -> str:
+    """Why a picture file does not decode; empty if it does.
+
+    Only decoding tells: a download that broke off, a gap filled with zeros and a flipped bit in a table
+    all leave files that look whole from outside. At an eighth of its size, a JPEG answers in half of
+    the time or less, because what can fail is in the coded data and not in the pixels.
+    """
+    try:
+        check_regular_file(path, PictureError)
+        if not os.path.getsize(path):
+            return "empty"
+        _read(path, draft=True)
+    except MemoryError:  # says more about the machine than about the file
+        raise
+    except MissingFileError:
+        return "missing"
+    except Exception as error:
+        return _why(error)
+    return ""
+
+
+def to_rgb(picture: Image.Image) -> Image.Image:
+    """One of Pillow's pictures, upright and in RGB; itself if it is that already.
+
+    What is transparent becomes white. Pictures of more than eight bits are scaled by the range of their
+    format, not cut off at 255.
+    """
+    picture.load()
+    turn = _UPRIGHT.get(_orientation(picture))
+    if picture.mode == "RGB" and turn is None:
+        return picture
+    rgb = _eight_bits(picture)
+    if rgb.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in rgb.info:
+        rgb = _on_white(rgb)
+    if rgb.mode != "RGB":
+        rgb = rgb.convert("RGB")
+    if turn is not None:
+        rgb = rgb.transpose(turn)
+    if rgb is not picture:
+        rgb.info = {}  # or the orientation would be followed once more
+    return rgb
+
+
+def _read(path: str | os.PathLike[str], draft: bool = False) -> Image.Image:
+    with Image.open(path, formats=_formats()) as image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise PictureError(f"{width} x {height} pixels, more than {MAX_PIXELS}")
+        if min(image.size) < 1:
+            raise PictureError("it has no pixels")
+        if draft:
+            image.draft("RGB", (1, 1))
+        return to_rgb(image)
+
+
+@cache
+def _formats() -> list[str]:
+    Image.init()  # an older Pillow knows fewer, and does not take the names of others
+    return [name for name in FORMATS if name in Image.OPEN]
+
+
+def _orientation(picture: Image.Image) -> int:
+    """How the camera was held; 1, upright, where nothing readable says so."""
+    if not {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"} & picture.info.keys():
+        return 1
+    try:
+        return int(picture.getexif().get(_ORIENTATION, 1))
+    except Exception:  # a damaged note about a picture is no reason to refuse it
+        return 1
+
+
+def _eight_bits(picture: Image.Image) -> Image.Image:
+    if picture.mode not in ("I", "F") and not picture.mode.startswith("I;16"):
+        return picture
+    pixels = np.nan_to_num(np.asarray(picture).astype(np.float64))
+    scaled = pixels * (255 / _range(picture, pixels))
+    return Image.fromarray(scaled.round().clip(0, 255).astype(np.uint8))
+
+
+def _range(picture: Image.Image, pixels: np.ndarray) -> float:
+    """The value that stands for white."""
+    if getattr(picture, "tag_v2", {}).get(_BITS_PER_SAMPLE) == (12,):
+        return 2**12 - 1
+    if picture.mode.startswith("I;16"):
+        return 2**16 - 1
+    largest = float(pixels.max())
+    if picture.mode == "F":
+        # Numbers of no fixed range: mostly 0 to 1, or what an integer picture would hold.
+        return next((white for white in (1.0, 255.0, 65535.0) if largest <= white), largest)
+    return max(largest, 2**16 - 1)
+
+
+def _on_white(picture: Image.Image) -> Image.Image:
+    picture = picture.convert("RGBA")
+    white = Image.new("RGBA", picture.size, "white")
+    return Image.alpha_composite(white, picture)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(
+        error, UnidentifiedImageError
+    ):  # its own text names the path, but copies share this
+        return "not a picture"
+    text = str(error)
+    return text if isinstance(error, OSError | SyntaxError | ValueError) and text else repr(error)
