@@ -1,4 +1,7 @@
-"""The page and the figure of the closed-form tables."""
+"""The page and the figure of the closed-form tables, from ``results.csv``.
+
+python benchmarks/closed_form/report.py
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
+
+from kept import Rows, read_rows
 
 from rebll_avalanche.strategies import METHODS
 
@@ -31,7 +36,14 @@ COLUMNS = (
     "Last mAP", "Avg mAP", "CF1 / OF1 / FPR at 0.8", "at 0.5", "ECE", "of Joint", "s / exp.", "state",
 )  # fmt: skip
 F1 = ("CF1", "OF1")
-Rows = dict[str, dict[str, dict[str, Any]]]
+HERE = Path(__file__).parent
+KEPT = HERE / "results.csv"
+
+
+def write_pages(rows: Rows) -> None:
+    """``RESULTS.md`` and ``reliability.png``."""
+    write_results(rows, HERE / "RESULTS.md")
+    draw_reliability(rows, HERE / "reliability.png")
 
 
 def write_results(rows: Rows, path: Path) -> None:
@@ -132,3 +144,7 @@ def draw_reliability(rows: Rows, path: Path) -> None:
         panel.legend(fontsize=6, title="ECE in percent", title_fontsize=6)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    write_pages(read_rows(KEPT))

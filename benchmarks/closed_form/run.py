@@ -2,23 +2,22 @@
 
     python benchmarks/closed_form/run.py --data ../shared/data --cache FOLDER [--tables voc-lite0,...]
 
-Every row is measured once and kept in ``results.json``; what is there is not measured again.
-``RESULTS.md`` and ``reliability.png`` are drawn from it.
+Every row is measured once and kept in ``results.csv``; what is there is not measured again.
+``RESULTS.md`` and ``reliability.png`` are drawn from it, also by ``report.py`` alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from features import Split, View, load_split
-from report import draw_reliability, write_results
+from kept import read_rows, write_rows
+from report import KEPT, write_pages
 from rows import Build, by_gradient, closed_form, l3a, measure, stream
 
-HERE = Path(__file__).parent
 LITE0, LITE1, LITE2 = (f"tf_efficientnet_lite{size}" for size in range(3))
 SCENARIOS = {"voc": ("B5-C3", "B4-C2"), "coco": ("B20-C4", "B0-C5")}
 MEMORY = {"voc": 40, "coco": 400}
@@ -74,7 +73,7 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows = json.loads(path.read_text()) if path.is_file() else {}
+        self.rows = read_rows(path)
 
     def add(
         self, key: str, name: str, build: Build, train: Split, test: Split, seeds: int = 1
@@ -89,7 +88,7 @@ class Results:
                 continue
             row = measure(row_name, build, stream(train, test, scenario), seed)
             self.rows.setdefault(key, {})[row_name] = asdict(row) | {"average": row.average}
-            self.path.write_text(json.dumps(self.rows, indent=1) + "\n")
+            write_rows(self.path, self.rows)
             score = f"{100 * row.last['mAP']:.1f} | {100 * row.average:.1f}"
             print(key, row_name, score, flush=True)
 
@@ -149,7 +148,7 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(GRADIENT), help="rivals to measure")
     parser.add_argument("--seeds", type=int, default=3, help="of whatever is random")
     arguments = parser.parse_args()
-    results = Results(HERE / "results.json")
+    results = Results(KEPT)
     for name in arguments.tables.split(","):
         run_table(
             name,
@@ -160,8 +159,7 @@ def main() -> None:
             methods=arguments.methods.split(","),
             seeds=arguments.seeds,
         )
-    write_results(results.rows, HERE / "RESULTS.md")
-    draw_reliability(results.rows, HERE / "reliability.png")
+    write_pages(results.rows)
 
 
 if __name__ == "__main__":

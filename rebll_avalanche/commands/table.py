@@ -26,12 +26,17 @@ def parse(argv: Sequence[str]) -> Any:
         parser.add_argument("--seeds", nargs="+", type=int, help=own)
         parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
         parser.add_argument(
+            "--threads", type=int, help="of each run; by default jobs share the cores"
+        )
+        parser.add_argument(
             "--folder", help="of run folders and table; by default runs, or runs/PROFILE"
         )
 
     config, study, arguments = parse_study(argv, prog="rebll table", description=HELP, extend=more)
-    if arguments.jobs < 1:
-        raise ValueError(f"--jobs must be at least 1, got {arguments.jobs}")
+    for name in ("jobs", "threads"):
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise ValueError(f"--{name} must be at least 1, got {value}")
     given: dict[str, Any] = {
         name: tuple(values)
         for name in ("methods", "scenarios", "seeds")
@@ -63,7 +68,7 @@ def run(arguments: Any) -> int:
 
     root = Path(arguments.folder or Path("runs", arguments.profile or ""))
     stop_on_terminate()
-    refused, failed = _run_missing(arguments.planned, root, arguments.jobs)
+    refused, failed = _run_missing(arguments, root)
     finished = [root / entry.name for entry in arguments.planned if is_finished(root / entry.name)]
     if not finished:
         return 1
@@ -75,13 +80,14 @@ def run(arguments: Any) -> int:
     return 1 if failed or (refused and ALL not in arguments.study.methods) else 0
 
 
-def _run_missing(planned: Sequence[Any], root: Path, jobs: int) -> tuple[int, int]:
+def _run_missing(arguments: Any, root: Path) -> tuple[int, int]:
     """Run what is not there; how many runs were refused by their settings, and how many broke."""
     from tqdm import tqdm
 
     from rebll_avalanche.running.folder import check_unchanged, is_finished
     from rebll_avalanche.running.processes import run_all
 
+    planned, jobs, threads = arguments.planned, arguments.jobs, arguments.threads
     for entry in planned:
         check_unchanged(entry.config, root / entry.name)
     _share_ceilings(planned, root)
@@ -90,7 +96,9 @@ def _run_missing(planned: Sequence[Any], root: Path, jobs: int) -> tuple[int, in
     refused = failed = 0
     with (
         tqdm(total=len(todo), unit="run", disable=not sys.stderr.isatty()) as bar,
-        closing(run_all(todo, root, jobs=jobs, on_progress=_on_bar(bar, places))) as endings,
+        closing(
+            run_all(todo, root, jobs=jobs, threads=threads, on_progress=_on_bar(bar, places))
+        ) as endings,
     ):
         for ended in endings:
             places.pop(ended.planned.name, None)

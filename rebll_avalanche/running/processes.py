@@ -44,6 +44,7 @@ def run_all(
     root: Path,
     *,
     jobs: int = 1,
+    threads: int | None = None,
     on_progress: Callable[[Planned, str], None] | None = None,
 ) -> Generator[Ended, None, None]:
     """Run configurations, so many at once, and say of each how it ended.
@@ -51,14 +52,16 @@ def run_all(
     Args:
         planned: What to run, in order.
         root: Holds the run folders.
-        jobs: Processes at a time; with more than one, each gets its share of the cores.
+        jobs: Processes at a time.
+        threads: Of each; by default several processes share the cores.
         on_progress: Told where a run is, in words.
     """
     can_fork = "forkserver" in multiprocessing.get_all_start_methods()
     context: Any = multiprocessing.get_context("forkserver" if can_fork else "spawn")
     if can_fork:
         context.set_forkserver_preload([HEAVY])
-    threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
+    if threads is None and jobs > 1:
+        threads = max(1, (os.cpu_count() or 1) // jobs)
     waiting = iter(planned)
     running: dict[Any, tuple[Any, Ended]] = {}
     try:
