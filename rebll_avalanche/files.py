@@ -42,14 +42,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
     """An empty folder that takes the place of ``path`` when the block ends without an error."""
-    draft = _draft_of(path)
-    draft.mkdir()
-    try:
+    with _draft_folder(path) as draft:
         yield draft
-        for file in draft.rglob("*"):
-            if file.is_file():
-                _flush(file)
-        flush_folder(draft)
+        _flush_all(draft)
         if path.is_dir() and not path.is_symlink():  # a folder cannot be renamed over a full one
             grave = _draft_of(path)
             path.rename(grave)
@@ -57,10 +52,32 @@ def replacing_folder(path: Path) -> Iterator[Path]:
             shutil.rmtree(grave, ignore_errors=True)
         else:
             os.replace(draft, path)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
     flush_folder(path.parent)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """An empty folder that becomes ``path`` when the block ends without an error.
+
+    For content that follows from the name: if another process was faster, its folder stays.
+    """
+    with _draft_folder(path) as draft:
+        yield draft
+        _flush_all(draft)
+        try:
+            draft.rename(path)
+        except OSError:
+            if not path.exists():
+                raise
+    flush_folder(path.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """Take a folder away in one step, so that nobody opens half of it."""
+    grave = _draft_of(path)
+    with suppress(FileNotFoundError):  # somebody else has already
+        path.rename(grave)
+    shutil.rmtree(grave, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -82,6 +99,24 @@ def file_hash(path: Path) -> str:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+@contextmanager
+def _draft_folder(path: Path) -> Iterator[Path]:
+    """An empty folder beside ``path``; what has not been renamed by the end goes."""
+    draft = _draft_of(path)
+    draft.mkdir()
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _flush_all(folder: Path) -> None:
+    for file in folder.rglob("*"):
+        if file.is_file():
+            _flush(file)
+    flush_folder(folder)
 
 
 def _draft_of(path: Path) -> Path:

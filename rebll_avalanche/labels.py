@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rebll_avalanche.losses import REDUCTIONS, asymmetric_bce
+from rebll_avalanche.words import check_choice
 
 UNKNOWN = float("nan")
 
@@ -99,8 +100,7 @@ class PartialLabelBCE(nn.Module):
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
-        if reduction not in REDUCTIONS:
-            raise ValueError(f"reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+        check_choice("reduction", reduction, REDUCTIONS)
         self.reduction = reduction
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:

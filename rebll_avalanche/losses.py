@@ -27,6 +27,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from rebll_avalanche.words import check_choice
+
 REDUCTIONS = ("mean", "sum", "none", "class_sum")
 
 
@@ -93,15 +95,14 @@ def _power(log_base: Tensor, exponent: float, detach: bool) -> Tensor | float:
 
 
 def _reduce(loss: Tensor, known: Tensor, reduction: str) -> Tensor:
+    check_choice("reduction", reduction, REDUCTIONS)
     if reduction == "none":
         return loss
     if reduction == "sum":
         return loss.sum()
     if reduction == "mean":
         return loss.sum() / known.sum().clamp(min=1)
-    if reduction == "class_sum":
-        return loss.sum() / max(len(loss), 1)
-    raise ValueError(f"reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+    return loss.sum() / max(len(loss), 1)  # class_sum
 
 
 def bce_loss(logits: Tensor, targets: Tensor, *, reduction: str = "mean") -> Tensor:

@@ -21,11 +21,18 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(words)}, got {value!r}")
 
 
-def nearest(wrong: str, right: Iterable[str], count: int | None = None) -> str:
+def nearest(wrong: str, right: Iterable[str], count: int | None = None, cutoff: float = 0) -> str:
     """The words that come nearest to a wrong one, separated by commas; all of them by default.
+
+    Args:
+        wrong: What was given.
+        right: What could have been given.
+        count: At most so many.
+        cutoff: From 0 to 1: how similar a word must be.
 
     >>> nearest("alpah", ["beta", "alpha", "gamma"], count=1)
     'alpha'
     """
     words = list(right)
-    return ", ".join(difflib.get_close_matches(wrong, words, n=count or len(words) or 1, cutoff=0))
+    count = count or len(words) or 1
+    return ", ".join(difflib.get_close_matches(wrong, words, n=count, cutoff=cutoff))

@@ -13,8 +13,6 @@ import errno
 import hashlib
 import math
 import os
-import shutil
-import tempfile
 import warnings
 import zlib
 from collections.abc import Sequence
@@ -28,6 +26,7 @@ from tqdm import tqdm
 from rebll_avalanche.benchmarks.contents import Content
 from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.transforms import resize
+from rebll_avalanche.files import new_folder, remove_folder
 from rebll_avalanche.pictures import VERSION, read_picture
 
 # Pictures whose checksum is compared on open, spread over the whole file.
@@ -96,14 +95,10 @@ def cached_images(
             return ImageCache(place, shape)
         except (ValueError, OSError, EOFError) as error:
             warnings.warn(f"{place} is damaged ({error}) and is built again", stacklevel=2)
-            _remove(place)
+            remove_folder(place)
     place.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f"{place.name}-", suffix=".part", dir=place.parent))
-    try:
+    with new_folder(place) as draft:
         _build(files, found, image_size, shape, draft)
-        _publish(draft, place)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return ImageCache(place, shape)
 
 
@@ -177,23 +172,3 @@ def _reserve(file: BinaryIO, size: int) -> None:
         file.write(block)
     file.flush()
     os.fsync(file.fileno())
-
-
-def _publish(draft: Path, place: Path) -> None:
-    try:
-        draft.rename(place)
-    except OSError:
-        # Another process was faster; what it has published is the same.
-        if not place.exists():
-            raise
-
-
-def _remove(place: Path) -> None:
-    """Take a damaged cache away in one step, so that nobody opens half of it."""
-    grave = Path(tempfile.mkdtemp(prefix=f"{place.name}-", suffix=".part", dir=place.parent))
-    try:
-        place.rename(grave / "damaged")
-    except FileNotFoundError:
-        pass  # somebody else has already
-    finally:
-        shutil.rmtree(grave, ignore_errors=True)

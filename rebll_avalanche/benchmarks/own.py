@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from rebll_avalanche.benchmarks.transforms import (
     training_transform,
 )
 from rebll_avalanche.scenario import Experiences, Scenario
+from rebll_avalanche.words import nearest
 
 SPLIT_NAMES = ("train", "test")
 # Pictures and their label matrix.
@@ -158,5 +158,5 @@ def _choose_test(matrix: np.ndarray, share: float, seed: int) -> np.ndarray:
 
 
 def _hint(name: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(names)}"
+    close = nearest(name, names, count=1, cutoff=0.6)
+    return f"did you mean {close!r}?" if close else f"known are: {', '.join(names)}"

@@ -25,15 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the report; 1 if a folder had to be left out."""
     from rebll_avalanche.report import read_runs, write_report
+    from rebll_avalanche.run_files import REPORT
 
     runs, left_out = read_runs(arguments.runs)
     for reason in left_out:
         print(f"left out: {reason}", file=sys.stderr)
     if not runs:
         raise FileNotFoundError("there is no run to report; give folders that `rebll run` wrote")
-    output = arguments.output or (runs[0].folder if len(runs) == 1 else Path()) / "report.html"
+    output = arguments.output or (runs[0].folder if len(runs) == 1 else Path()) / REPORT
     if output.is_dir():
-        raise ValueError(f"{output} is a folder; name a file, such as -o {output / 'report.html'}")
+        raise ValueError(f"{output} is a folder; name a file, such as -o {output / REPORT}")
     path = write_report(runs, output, figures=arguments.figures, left_out=left_out)
     print(path)
     return 1 if left_out else 0

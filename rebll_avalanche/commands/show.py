@@ -14,6 +14,7 @@ STREAMS = ("train", "test", "valid")
 def parse(argv: Sequence[str]) -> Any:
     """The recipe and where to draw."""
     from rebll_avalanche.configuration.parse import parse_settings
+    from rebll_avalanche.words import check_choice
 
     def more(parser: Any) -> None:
         parser.add_argument("--to", default="experiences.png", help="the PNG file to write")
@@ -21,8 +22,7 @@ def parse(argv: Sequence[str]) -> Any:
         parser.add_argument("--stream", default="train", help="train, test or valid")
 
     config, arguments = parse_settings(argv, prog="rebll show", description=HELP, extend=more)
-    if arguments.stream not in STREAMS:
-        raise ValueError(f"--stream must be one of {', '.join(STREAMS)}, got {arguments.stream!r}")
+    check_choice("--stream", arguments.stream, STREAMS)
     if arguments.images < 1:
         raise ValueError(f"--images must be at least 1, got {arguments.images}")
     arguments.config = config

@@ -154,11 +154,12 @@ def _draw_maps(arguments: Any, root: Path) -> None:
     import argparse
 
     from rebll_avalanche.commands import cam
+    from rebll_avalanche.run_files import CAM_INDEX, CAMS
     from rebll_avalanche.running.folder import is_finished
 
     first = {entry.config.folder_stem: root / entry.name for entry in reversed(arguments.planned)}
     for folder in first.values():
-        if is_finished(folder) and not (folder / "cam" / "cam.json").is_file():
+        if is_finished(folder) and not (folder / CAMS / CAM_INDEX).is_file():
             parser = argparse.ArgumentParser()
             cam.add_arguments(parser)
             cam.run(
@@ -168,12 +169,13 @@ def _draw_maps(arguments: Any, root: Path) -> None:
 
 def _write(finished: list[Path], stem: Path, arguments: Any) -> None:
     """The table and the report of these runs, named after the recipe."""
+    from rebll_avalanche.files import write_text
     from rebll_avalanche.report import comparison, read_run, write_report
 
     rows = comparison.compare(finished, arguments.thresholds)
     forms = {"md": comparison.as_markdown, "csv": comparison.as_csv, "tex": comparison.as_latex}
     for ending, form in forms.items():
-        stem.with_name(f"{stem.name}.{ending}").write_text(form(rows, arguments.thresholds))
+        write_text(stem.with_name(f"{stem.name}.{ending}"), form(rows, arguments.thresholds))
     page = write_report(
         [read_run(folder) for folder in finished], stem.with_name(f"{stem.name}.html")
     )

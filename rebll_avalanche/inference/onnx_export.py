@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from rebll_avalanche.files import replacing
+
 if TYPE_CHECKING:
     from rebll_avalanche.inference.predictor import TrainedModel
 
@@ -60,7 +62,6 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> float:
         )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.writing")
     module = _Scores(trained.model).eval()
     shape = (3, trained.image_size, trained.image_size)
     with warnings.catch_warnings():
@@ -81,9 +82,9 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> float:
         model,
         {"class_names": json.dumps(trained.class_names), "threshold": str(trained.threshold)},
     )
-    onnx.save(model, str(aside))
+    content = model.SerializeToString()
     difference = 0.0
-    session = onnxruntime.InferenceSession(str(aside), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     generator = torch.Generator().manual_seed(0)
     for batch in (1, 3):
         images = torch.rand(batch, *shape, generator=generator)
@@ -92,10 +93,10 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> float:
             expected = module(images)
         difference = max(difference, float((torch.from_numpy(answer) - expected).abs().max()))
     if not difference <= TOLERANCE:
-        aside.unlink()
         raise ValueError(
             f"onnxruntime's scores differ from torch's by {difference:.1e}, more than {TOLERANCE:g}; "
             "nothing was written"
         )
-    aside.replace(path)
+    with replacing(path) as stream:
+        stream.write(content)
     return difference

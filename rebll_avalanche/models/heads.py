@@ -9,6 +9,8 @@ import torch
 from avalanche.models import DynamicModule
 from torch import Tensor, nn
 
+from rebll_avalanche.words import check_choice
+
 
 def enlarged(old: Tensor, shape: tuple[int, ...], fill: Tensor) -> nn.Parameter:
     """A parameter of ``shape`` that keeps ``old`` bit for bit in its leading block.
@@ -85,8 +87,7 @@ class GrowingLinear(GrowingHead):
 
     def __init__(self, in_features: int, *, pooling: str = "mean") -> None:
         super().__init__()
-        if pooling not in ("mean", "max"):
-            raise ValueError(f"pooling must be one of mean, max, got {pooling!r}")
+        check_choice("pooling", pooling, ("mean", "max"))
         self.in_features = in_features
         self.pooling = pooling
         self.weight = nn.Parameter(torch.empty(0, in_features))

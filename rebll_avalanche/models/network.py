@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rebll_avalanche.models.heads import GrowingHead
 from rebll_avalanche.models.windows import seen_twice
+from rebll_avalanche.words import check_choice
 
 BN_MODES = ("train", "frozen_after_base", "frozen")
 
@@ -43,8 +44,7 @@ class MultiLabelModel(DynamicModule):
         windows: bool = False,
     ) -> None:
         super().__init__()
-        if bn_mode not in BN_MODES:
-            raise ValueError(f"bn_mode must be one of {', '.join(BN_MODES)}, got {bn_mode!r}")
+        check_choice("bn_mode", bn_mode, BN_MODES)
         self.backbone = backbone
         self.head = head
         self.bn_mode = bn_mode

@@ -15,7 +15,7 @@ from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.report import comparison
 from rebll_avalanche.report.groups import settings_of
 from rebll_avalanche.report.runs import read_run
-from rebll_avalanche.report.table import setting_table
+from rebll_avalanche.report.table import paired_p_value, setting_table
 
 THRESHOLDS = (0.8, 0.5)
 LAST = {"rebll": [0.80, 0.82, 0.81], "lwf": [0.60, 0.63, 0.61], "er": [0.79, 0.83, 0.80]}
@@ -58,7 +58,7 @@ def folders(write_run: Callable[..., Path]) -> list[Path]:
 
 
 def test_rows_are_sorted_the_best_marked_and_the_worse_tested(folders: list[Path]) -> None:
-    rows = {row.method[:-2].lower(): row for row in comparison.compare(folders, THRESHOLDS)}
+    rows = {row.group.label[:-2].lower(): row for row in comparison.compare(folders, THRESHOLDS)}
     assert list(rows) == ["joint", "rebll", "er", "lwf"]
     cells = {name: row.cells["mAP"] for name, row in rows.items()}
     assert cells["rebll"].best
@@ -88,13 +88,13 @@ def test_what_prints_the_same_is_as_good_here_and_in_the_report(
     assert [math.isnan(cell.p_value) for cell in cells] == [True, True, False]
     (setting,) = settings_of([read_run(folder) for folder in folders])
     rows = setting_table(setting).rows
-    assert [row.cells[0][0].best for row in rows] == [True, True, False]
+    assert [row.cells["mAP"].best for row in rows] == [True, True, False]
 
 
 def test_the_values_of_a_sweep_are_rows(write_run: Callable[..., Path]) -> None:
     folders = [write_run("rebll", 0, 0.5 + alpha / 10, alpha=alpha) for alpha in (0.5, 1.0)]
     rows = comparison.compare(folders, THRESHOLDS)
-    assert [row.method for row in rows] == ["REBLL_&, alpha 1", "REBLL_&, alpha 0.5"]
+    assert [row.group.label for row in rows] == ["REBLL_&, alpha 1", "REBLL_&, alpha 0.5"]
     assert rows[0].cells["mAP"].best
 
 
@@ -103,9 +103,9 @@ def test_the_test_is_paired_over_common_seeds() -> None:
 
     first, second = {0: 0.5, 1: 0.6, 2: 0.4, 9: 0.1}, {0: 0.55, 1: 0.62, 2: 0.47}
     expected = ttest_rel([0.5, 0.6, 0.4], [0.55, 0.62, 0.47]).pvalue
-    assert comparison.paired_p_value(first, second) == pytest.approx(expected)
-    assert math.isnan(comparison.paired_p_value({0: 1.0}, {0: 0.5}))
-    assert comparison.paired_p_value({0: 0.5, 1: 0.5}, {0: 0.5, 1: 0.5}) == 1
+    assert paired_p_value(first, second) == pytest.approx(expected)
+    assert math.isnan(paired_p_value({0: 1.0}, {0: 0.5}))
+    assert paired_p_value({0: 0.5, 1: 0.5}, {0: 0.5, 1: 0.5}) == 1
 
 
 def test_forms(folders: list[Path]) -> None:
