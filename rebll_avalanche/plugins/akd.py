@@ -33,8 +33,9 @@ class AKDPlugin(TaughtPlugin):
 
     The base term of the strategy becomes L_cls, over whatever labels are annotated; L_akd distils the
     previous model on the classes of earlier experiences that nobody has annotated in an image. In the
-    first experience, where there is no teacher, the loss is L_cls alone. Rows of the paper's ablation are arguments: ``alpha=0`` gives
-    L_bce + L_kd, ``lambda_akd=1`` gives L_cls alone, ``exponent="fixed"`` the constant factor.
+    first experience, where there is no teacher, the loss is L_cls alone. Rows of the paper's ablation are
+    arguments: ``alpha=0`` gives L_bce + L_kd, ``lambda_akd=1`` gives L_cls alone, ``exponent="fixed"`` the
+    constant factor.
 
     Args:
         alpha: Strength of the down-weighting of positives.

@@ -55,9 +55,10 @@ class PODPlugin(TaughtPlugin):
         \left( \lambda_{spatial} L_{spatial} + \lambda_{flat} L_{flat} \right)
 
     ``C^t`` are the classes that experience t is annotated for. The distillation covers every image of
-    the batch, replayed ones included. Defaults are PODNet's for CIFAR-100. PODNet's own classifier (several cosine proxies per class, a margin over a softmax) has no
-    meaning for labels that do not exclude each other: the head is the common one. A network without
-    intermediate feature maps gets the flat part only.
+    the batch, replayed ones included. Defaults are PODNet's for CIFAR-100. PODNet's own classifier
+    (several cosine proxies per class, a margin over a softmax) has no meaning for labels that do not
+    exclude each other: the head is the common one. A network without intermediate feature maps gets the
+    flat part only.
 
     Args:
         spatial_weight: Of :func:`spatial_loss`.
