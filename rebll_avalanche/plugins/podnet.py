@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
-from rebll_avalanche.labels import check_criterion
 from rebll_avalanche.models.stages import FeatureTap, tapped
-from rebll_avalanche.plugins.criterion import plain_criterion
+from rebll_avalanche.plugins.criterion import check_base_loss
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
@@ -85,7 +84,7 @@ class PODPlugin(TaughtPlugin):
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Weigh the distillation by how much there is to keep."""
-        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        check_base_loss(strategy)
         self.teacher.begin_experience(strategy)
         old, seen = class_range(strategy.experience)
         size = max(len(annotated_classes(strategy.experience)), 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -81,7 +82,9 @@ def trained(benchmark, *plugins, criterion=None, dtype=torch.float32):
     )
     for experience in benchmark.train_stream:
         strategy.train(experience)
-    assert {step["experience"] for step in recorder.steps} == set(range(len(benchmark.train_stream)))
+    assert {step["experience"] for step in recorder.steps} == set(
+        range(len(benchmark.train_stream))
+    )
     return model, recorder.steps
 
 
@@ -119,10 +122,11 @@ def test_rebll_learns_what_is_annotated_and_distils_the_rest():
     for step in steps:
         t = step["experience"]
         g = 1.2 * math.log(SEEN[t])
-        expected = mean_over(entries(step, OLD[t], known=True), lambda z, y: bce(z, y, g))
+        expected = mean_over(entries(step, OLD[t], known=True), partial(bce, exponent=g))
         if t:
             taught = entries(step, OLD[t], known=False)
-            distilled = mean_over(taught, lambda z, q: bce(z, 1 / (1 + math.exp(-q)), g))
+            taught = [(z, 1 / (1 + math.exp(-q))) for z, q in taught]
+            distilled = mean_over(taught, partial(bce, exponent=g))
             expected = 0.15 * expected + 0.85 * distilled
         assert step["loss"] == pytest.approx(expected, abs=1e-6)
 
@@ -230,9 +234,10 @@ def test_replay_stops_at_the_earlier_classes_also_where_all_labels_are_known(vec
 
     class Compare(SupervisedPlugin):
         def before_backward(self, strategy, **kwargs):
-            memory, (lo, hi) = plugin.memory, benchmark.scenario.ranges[
-                strategy.experience.current_experience
-            ]
+            memory, (lo, hi) = (
+                plugin.memory,
+                benchmark.scenario.ranges[strategy.experience.current_experience],
+            )
             if not len(memory):
                 return
             logits = strategy.model(memory.images(torch.arange(len(memory)), augment=False))
@@ -272,7 +277,12 @@ def test_every_method_goes_on_without_a_new_class_and_without_labels(name):
         train_epochs=1,
         **({"mem_size": 6} if method.uses_memory else {}),
     )
-    results = run_stream(strategy, mixed_stream(side))
+    benchmark = mixed_stream(side)
+    if name in ("gem", "agem", "mas"):
+        with pytest.raises(ValueError, match=r"needs a loss.*experience 2 has no label"):
+            run_stream(strategy, benchmark)
+        return
+    results = run_stream(strategy, benchmark)
     assert [step.classes_seen for step in results] == [2, 2, 2, 4]
     for step in results:
         assert all(math.isfinite(value) for value in step.metrics.values())
