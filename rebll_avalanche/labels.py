@@ -133,9 +133,7 @@ def seen_columns(logits: Tensor, targets: Tensor) -> Tensor:
 
 def knows_unknown(criterion: Any, num_classes: int = 2) -> bool:
     """Whether a criterion and its gradient ignore NaN labels, found out by asking it on its own device."""
-    is_module = isinstance(criterion, nn.Module)
-    tensors = [*criterion.parameters(), *criterion.buffers()] if is_module else []
-    device = tensors[0].device if tensors else torch.device("cpu")
+    device = _device_of(criterion)
     targets = torch.full((2, num_classes), UNKNOWN, device=device)
     targets[:, 0] = torch.tensor([1.0, 0.0])
     logits = torch.zeros(2, num_classes, device=device, requires_grad=True)
@@ -150,20 +148,53 @@ def knows_unknown(criterion: Any, num_classes: int = 2) -> bool:
     return all(bool(torch.isfinite(tensor).all()) for tensor in found)
 
 
-def check_criterion(criterion: Any, dataset: Any) -> None:
-    """Refuse to train on unknown labels with a loss that would turn them into NaN weights.
+def _device_of(criterion: Any) -> torch.device:
+    is_module = isinstance(criterion, nn.Module)
+    tensors = [*criterion.parameters(), *criterion.buffers()] if is_module else []
+    return tensors[0].device if tensors else torch.device("cpu")
+
+
+def check_criterion(criterion: Any, dataset: Any, outputs: int | None = None) -> None:
+    """Refuse a loss that would turn unknown labels into NaN weights, or that does not fit the head.
+
+    Args:
+        criterion: The loss.
+        dataset: What it is to learn from.
+        outputs: How many classes the model predicts now, if it says so.
 
     Raises:
-        ValueError: When ``dataset`` has NaN labels and ``criterion`` does not ignore them.
+        ValueError: When ``dataset`` has NaN labels and ``criterion`` does not ignore them, or when it
+            has more columns than the model and ``criterion`` cannot compare the two.
     """
     labels = label_matrix(dataset)
     has_unknown = not bool(annotated(labels).all())
     if has_unknown and not knows_unknown(criterion, labels.shape[1]):
         raise ValueError(
             f"{type(criterion).__name__} cannot learn from labels that are not annotated (NaN); "
-            "use criterion=PartialLabelBCE(), or build the benchmark with missing='negative' "
-            "to count unknown labels as absent"
+            "use criterion=PartialLabelBCE(), which ignores them. To count them as absent instead, build the "
+            "benchmark with missing='negative', also with PartialLabelBCE() where the head grows"
         )
+    if (
+        outputs is not None
+        and outputs < labels.shape[1]
+        and not _compares(criterion, outputs, labels)
+    ):
+        raise ValueError(
+            f"{type(criterion).__name__} cannot compare {outputs} outputs with labels of "
+            f"{labels.shape[1]} classes, of which the head will learn the others later; use "
+            "criterion=PartialLabelBCE(), which compares the columns that both have"
+        )
+
+
+def _compares(criterion: Any, outputs: int, labels: Tensor) -> bool:
+    """Whether a criterion takes fewer outputs than there are label columns."""
+    try:
+        with torch.no_grad():
+            row = labels[:1].to(_device_of(criterion))
+            criterion(row.new_zeros(1, outputs), row)
+    except Exception:
+        return False
+    return True
 
 
 def grown(counts: Tensor, classes: int) -> Tensor:

@@ -16,6 +16,7 @@ from avalanche.logging import BaseLogger
 from avalanche.training.plugins import EvaluationPlugin
 from torch import Tensor
 
+from rebll_avalanche.companions import check_companions, check_labelled
 from rebll_avalanche.labels import UNKNOWN, check_criterion
 from rebll_avalanche.metrics.functional import MultiLabelScores, Ties, multilabel_scores
 from rebll_avalanche.metrics.history import StepHistory
@@ -103,7 +104,8 @@ class MultiLabelMetrics(PluginMetric):
         self.history.load_state_dict(state)
 
     def before_training(self, strategy: Any) -> None:
-        """From here until the experience is learnt, evaluations are not those of a finished step."""
+        """Refuse what cannot learn from label vectors; evaluations are not those of a finished step now."""
+        check_companions(strategy)
         self.history.training_goes_on()
 
     def before_training_exp(self, strategy: Any) -> None:
@@ -112,7 +114,10 @@ class MultiLabelMetrics(PluginMetric):
         dataset = strategy.experience.dataset
         self._labels_unchecked = getattr(dataset, "targets", None) is None
         if not self._labels_unchecked:
-            check_criterion(strategy._criterion, dataset)
+            check_criterion(
+                strategy._criterion, dataset, getattr(strategy.model, "num_classes", None)
+            )
+            check_labelled(strategy)
 
     def before_training_iteration(self, strategy: Any) -> None:
         """Look at the first batch of a data set that does not show its labels otherwise."""

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rebll_avalanche.labels import check_criterion, seen_columns, where_unknown
+from rebll_avalanche.labels import seen_columns, where_unknown
 from rebll_avalanche.losses import akd_loss, cls_loss, posterior_from_score, probability
 from rebll_avalanche.plugins.criterion import (
+    check_base_loss,
     check_steerable,
     install_criterion,
-    plain_criterion,
     restore_criterion,
 )
 from rebll_avalanche.plugins.options import (
@@ -33,8 +33,9 @@ class AKDPlugin(TaughtPlugin):
 
     The base term of the strategy becomes L_cls, over whatever labels are annotated; L_akd distils the
     previous model on the classes of earlier experiences that nobody has annotated in an image. In the
-    first experience, where there is no teacher, the loss is L_cls alone. Rows of the paper's ablation are arguments: ``alpha=0`` gives
-    L_bce + L_kd, ``lambda_akd=1`` gives L_cls alone, ``exponent="fixed"`` the constant factor.
+    first experience, where there is no teacher, the loss is L_cls alone. Rows of the paper's ablation are
+    arguments: ``alpha=0`` gives L_bce + L_kd, ``lambda_akd=1`` gives L_cls alone, ``exponent="fixed"`` the
+    constant factor.
 
     Args:
         alpha: Strength of the down-weighting of positives.
@@ -86,7 +87,7 @@ class AKDPlugin(TaughtPlugin):
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Set the exponent for the classes seen now and install L_cls as the base term."""
-        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        check_base_loss(strategy)
         self.teacher.begin_experience(strategy)
         self._old_classes, seen = class_range(strategy.experience)
         self._exponent_now = decay_exponent(self.exponent, self.alpha, seen)

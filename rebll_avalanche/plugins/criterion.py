@@ -9,6 +9,9 @@ from avalanche.training.templates.problem_type import SupervisedProblem
 from avalanche.training.templates.update_type import SGDUpdate
 from torch import Tensor, nn
 
+from rebll_avalanche.companions import check_companions
+from rebll_avalanche.labels import check_criterion
+
 BaseLoss = Callable[[Tensor, Tensor, str], Tensor]
 
 
@@ -85,3 +88,14 @@ def check_steerable(strategy: Any, plugin: Any) -> None:
             "plugin into Naive, Cumulative, Replay, EWC or another strategy that uses its criterion, "
             "or use the RebLL strategy"
         )
+    check_companions(strategy)
+
+
+def check_base_loss(strategy: Any) -> None:
+    """Refuse a strategy's own criterion if it cannot learn from the labels of the experience.
+
+    Raises:
+        ValueError: See :func:`~rebll_avalanche.labels.check_criterion`.
+    """
+    outputs = getattr(strategy.model, "num_classes", None)
+    check_criterion(plain_criterion(strategy), strategy.experience.dataset, outputs)

@@ -8,11 +8,11 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
-from rebll_avalanche.labels import UNKNOWN, annotated, check_criterion, seen_columns
+from rebll_avalanche.labels import UNKNOWN, annotated, seen_columns
 from rebll_avalanche.losses import bce_loss
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.memory.sampling import SamplingPolicy
-from rebll_avalanche.plugins.criterion import plain_criterion
+from rebll_avalanche.plugins.criterion import check_base_loss
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import forward_frozen, whole_pictures
 from rebll_avalanche.plugins.terms import LossTerms
@@ -71,7 +71,7 @@ class DERPlusPlusPlugin(SupervisedPlugin):
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Make sure that the labels can be learned, and find memory's images."""
-        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        check_base_loss(strategy)
         self.memory.bind(strategy.experience)
 
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:

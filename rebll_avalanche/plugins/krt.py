@@ -12,7 +12,6 @@ from torch.nn.functional import cosine_similarity, logsigmoid
 
 from rebll_avalanche.labels import (
     annotated,
-    check_criterion,
     label_matrix,
     seen_columns,
     where_unknown,
@@ -21,9 +20,9 @@ from rebll_avalanche.memory import Memory
 from rebll_avalanche.memory.sampling import SamplingPolicy
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
 from rebll_avalanche.plugins.criterion import (
+    check_base_loss,
     check_steerable,
     install_criterion,
-    plain_criterion,
     restore_criterion,
 )
 from rebll_avalanche.plugins.options import check_not_negative
@@ -130,7 +129,7 @@ class KRTPlugin(SupervisedPlugin):
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Call the teacher, set the threshold for its pseudo-labels, install the asymmetric loss."""
-        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        check_base_loss(strategy)
         self.teacher.begin_experience(strategy)
         self.memory.bind(strategy.experience)
         self._lo, self._hi = class_range(strategy.experience)

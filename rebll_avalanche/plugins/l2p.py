@@ -8,9 +8,8 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
-from rebll_avalanche.labels import check_criterion
 from rebll_avalanche.models.prompts import PromptedViT, PromptPool
-from rebll_avalanche.plugins.criterion import plain_criterion
+from rebll_avalanche.plugins.criterion import check_base_loss
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.tap import OutputTap
 from rebll_avalanche.plugins.terms import LossTerms
@@ -54,7 +53,7 @@ class L2PPlugin(SupervisedPlugin):
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Make sure that the network has prompts and that the labels can be learned."""
         prompt_pool(strategy)
-        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        check_base_loss(strategy)
 
     def before_forward(self, strategy: Any, **kwargs: Any) -> None:
         """Listen to the pool."""

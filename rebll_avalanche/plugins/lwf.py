@@ -9,9 +9,10 @@ from avalanche.training.plugins import LwFPlugin, SupervisedPlugin
 from avalanche.training.regularization import RegularizationMethod
 from torch import Tensor, nn
 
-from rebll_avalanche.labels import annotated, check_criterion, label_matrix, where_unknown
+from rebll_avalanche.companions import check_companions
+from rebll_avalanche.labels import annotated, label_matrix, where_unknown
 from rebll_avalanche.losses import bce_loss
-from rebll_avalanche.plugins.criterion import plain_criterion
+from rebll_avalanche.plugins.criterion import check_base_loss
 from rebll_avalanche.plugins.teacher import Teacher, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.scenario import class_range
@@ -96,11 +97,12 @@ class SigmoidLwFPlugin(SupervisedPlugin):
 
     def before_training(self, strategy: Any, **kwargs: Any) -> None:
         """Agree on one teacher with the other plugins."""
+        check_companions(strategy)
         self.distillation.teacher = share_teacher(strategy, self.teacher)
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Make sure that the labels can be learned, and call the teacher."""
-        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        check_base_loss(strategy)
         self.distillation.pre_adapt(strategy, strategy.experience)
 
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
-from rebll_avalanche.labels import check_criterion
 from rebll_avalanche.models.stages import FeatureTap, tapped
-from rebll_avalanche.plugins.criterion import plain_criterion
+from rebll_avalanche.plugins.criterion import check_base_loss
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
@@ -55,9 +54,10 @@ class PODPlugin(TaughtPlugin):
         \left( \lambda_{spatial} L_{spatial} + \lambda_{flat} L_{flat} \right)
 
     ``C^t`` are the classes that experience t is annotated for. The distillation covers every image of
-    the batch, replayed ones included. Defaults are PODNet's for CIFAR-100. PODNet's own classifier (several cosine proxies per class, a margin over a softmax) has no
-    meaning for labels that do not exclude each other: the head is the common one. A network without
-    intermediate feature maps gets the flat part only.
+    the batch, replayed ones included. Defaults are PODNet's for CIFAR-100. PODNet's own classifier
+    (several cosine proxies per class, a margin over a softmax) has no meaning for labels that do not
+    exclude each other: the head is the common one. A network without intermediate feature maps gets the
+    flat part only.
 
     Args:
         spatial_weight: Of :func:`spatial_loss`.
@@ -84,7 +84,7 @@ class PODPlugin(TaughtPlugin):
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Weigh the distillation by how much there is to keep."""
-        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        check_base_loss(strategy)
         self.teacher.begin_experience(strategy)
         old, seen = class_range(strategy.experience)
         size = max(len(annotated_classes(strategy.experience)), 1)

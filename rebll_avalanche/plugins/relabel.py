@@ -10,11 +10,11 @@ import torch
 from avalanche.training.plugins import ReplayPlugin, SupervisedPlugin
 from torch import Tensor, nn
 
-from rebll_avalanche.labels import check_criterion, label_matrix
+from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.losses import bce_loss, er_loss, probability
 from rebll_avalanche.memory import Memory, Provenance
 from rebll_avalanche.memory.sampling import SamplingPolicy
-from rebll_avalanche.plugins.criterion import check_steerable, plain_criterion
+from rebll_avalanche.plugins.criterion import check_base_loss, check_steerable
 from rebll_avalanche.plugins.options import (
     EXPONENTS,
     check_not_negative,
@@ -117,7 +117,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Set the exponent for the classes seen now."""
-        check_criterion(plain_criterion(strategy), strategy.experience.dataset)
+        check_base_loss(strategy)
         self.teacher.begin_experience(strategy)
         self.memory.bind(strategy.experience)
         self._old_classes, self._seen_classes = class_range(strategy.experience)

@@ -117,6 +117,25 @@ def test_relabelling_is_strictly_above_the_threshold():
     assert torch.isnan(memory.labels[:, 2:]).all()
 
 
+def test_known_labels_beside_gaps_stay_as_they_are():
+    memory = Memory(10)
+    memory.update(stream([2, 2])[1])  # of four columns the last two are annotated
+    given = memory.labels.clone()
+    given[0, 2] = memory.labels[0, 2] = NAN
+    memory.provenance[0, 2] = int(Provenance.UNKNOWN)
+    known = ~given.isnan()
+    memory.relabel(
+        torch.arange(10),
+        slice(0, 4),
+        lambda images: 1.0 - given[images.flatten().long() % 1000].nan_to_num(nan=0.0),  # all wrong
+        decide=above_half,
+        provenance=Provenance.CURRENT_MODEL,
+    )
+    assert torch.equal(memory.labels[known], given[known])
+    assert (memory.labels[~known] == 1).all()
+    assert torch.equal(memory.provenance == Provenance.GROUND_TRUTH, known)
+
+
 def test_only_images_with_gaps_are_looked_at():
     memory = Memory(10)
     memory.update(stream([2])[0])
