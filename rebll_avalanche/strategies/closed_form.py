@@ -29,7 +29,7 @@ class ClosedForm(FineTuning):
         threshold: Of pseudo-labels.
         gamma: Ridge penalty; chosen by generalised cross-validation if not given.
         per_class_gamma: Choose one for every class.
-        recognise_repeats: Count an image that comes again once.
+        keep: What is remembered of single images.
         calibration: How scores become log-odds.
         intercept: Fit one.
         weighting: How much each image counts.
@@ -44,11 +44,11 @@ class ClosedForm(FineTuning):
         model: nn.Module,
         optimizer: Optimizer | None = None,
         adapt: bool = False,
-        unknown: str = "negative",
+        unknown: str = "auto",
         threshold: float = 0.7,
         gamma: float | None = None,
         per_class_gamma: bool = False,
-        recognise_repeats: bool = True,
+        keep: str = "labels",
         calibration: str = "logistic",
         intercept: bool = True,
         weighting: str = "equal",
@@ -65,7 +65,7 @@ class ClosedForm(FineTuning):
             threshold=threshold,
             gamma=gamma,
             per_class_gamma=per_class_gamma,
-            recognise_repeats=recognise_repeats,
+            keep=keep,
             calibration=calibration,
             intercept=intercept,
             weighting=weighting,
@@ -141,7 +141,7 @@ class L3A(ClosedForm):
     def __init__(self, *, gamma: float = 1000.0, threshold: float = 0.7, **options: Any) -> None:
         published: dict[str, Any] = {
             "unknown": "hard",
-            "recognise_repeats": False,
+            "keep": "sums",
             "calibration": "none",
             "intercept": False,
             "weighting": "inverse_sqrt",
