@@ -26,7 +26,7 @@ WEIGHTINGS = ("equal", "inverse_sqrt")
 KEEP = ("sums", "labels", "vectors")
 # Chosen on VOC's validation images: see benchmarks/results/streams.md.
 SHRUNK = 0.5
-# Of images in which an earlier class is found, the share that must have come before for "absent".
+# Of images with an earlier class that nobody names, the share that must have come before for "absent".
 REPEATED = 0.05
 
 
@@ -113,7 +113,7 @@ class RidgeLearner:
     def repeats_tell(self) -> bool:
         """Whether images with an earlier class come again, so that the others have none."""
         found, again = self.evidence.tolist()
-        return again > REPEATED * found
+        return again >= REPEATED * found  # also where nothing is unknown
 
     # Learning
 
@@ -442,6 +442,7 @@ class RidgeLearner:
         self.class_counts = grown(self.class_counts, classes)
         if self.records is not None:
             self.records.grow(classes)
+        self._head = None
 
     def _changed(self) -> None:
         """Guesses came from a head that knew what has changed; where possible they are made again."""

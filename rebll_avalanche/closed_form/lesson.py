@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 # Enough to fit three numbers; keeps the memory of a long experience bounded.
 CALIBRATION_IMAGES = 4096
 CALIBRATION_WINDOWS = 16384
-# Above it, an earlier class is found in a new image.
-FOUND = 0.9
 
 
 class PendingLesson:
@@ -200,13 +198,17 @@ class PendingLesson:
         return guesses
 
     def _find_repeats(self, vectors: Tensor, given: Tensor, again: Tensor) -> None:
-        """Count images in which an earlier class is found unasked, and which of them came before."""
+        """How many images have an earlier class that nobody named, and how many of these came before."""
         if self._head is None or self._options["unknown"] != "auto":
             return
-        probability = self._head[1](vectors).sigmoid()
+        scores, log_odds = self._head
+        if self._options["calibration"] == "none":
+            probability = scores(vectors).clamp(0, 1)
+        else:
+            probability = log_odds(vectors).sigmoid()
         unsaid = ~given[:, : probability.shape[1]] & self._known_classes
-        found = ((probability > FOUND) & unsaid).any(1)
-        self.evidence += torch.stack([found.sum(), (found & again).sum()])
+        has_one = 1 - (1 - probability * unsaid).prod(dim=1)
+        self.evidence += torch.stack([has_one.sum(), has_one[again].sum()])
 
     def _noted_before(self, names: list[int]) -> tuple[Tensor, Tensor, Tensor]:
         """Labels and guesses of images so far, and which of them came before."""
