@@ -6,7 +6,7 @@ linear head comes out. What is known of images is in sums, so whatever was added
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,8 +24,6 @@ CALIBRATIONS = ("logistic", "gaussian", "none")
 UNKNOWN_AS = ("auto", "negative", "shrunk", "hard", "soft")
 WEIGHTINGS = ("equal", "inverse_sqrt")
 KEEP = ("sums", "labels", "vectors")
-# Chosen on VOC's validation images: see benchmarks/results/streams.md.
-SHRUNK = 0.5
 # Of images with an earlier class that nobody names, the share that must have come before for "absent".
 REPEATED = 0.05
 
@@ -36,11 +34,12 @@ class RidgeLearner:
     Args:
         num_features: Length of the vectors.
         unknown: What a label that nobody gave counts as, if the class was known when the image came
-            (classes that came later are absent): ``"negative"``: 0; ``"shrunk"``: half the score that the
-            head gave it; ``"hard"``: 1 if its probability was above ``threshold``; ``"soft"``: that
+            (classes that came later are absent): ``"negative"``: 0; ``"shrunk"``: a part of the score that
+            the head gave it; ``"hard"``: 1 if its probability was above ``threshold``; ``"soft"``: that
             probability. ``"auto"`` is ``"negative"`` where images come again with the classes of
             each experience, as recognised repeats tell, and ``"shrunk"`` elsewhere.
         threshold: For ``"hard"``.
+        shrink: What ``"shrunk"`` and ``"auto"`` multiply the score by.
         gamma: The ridge penalty; by default chosen by generalised cross-validation.
         per_class_gamma: Choose one for every class.
         calibration: How scores become log-odds: ``"logistic"``, three numbers fitted to images that
@@ -61,6 +60,7 @@ class RidgeLearner:
         *,
         unknown: str = "auto",
         threshold: float = 0.7,
+        shrink: float = 0.5,
         gamma: float | None = None,
         per_class_gamma: bool = False,
         calibration: str = "logistic",
@@ -77,6 +77,7 @@ class RidgeLearner:
         self.options: dict[str, Any] = {
             "unknown": unknown,
             "threshold": threshold,
+            "shrink": shrink,
             "gamma": gamma,
             "per_class_gamma": per_class_gamma,
             "calibration": calibration,
@@ -107,7 +108,7 @@ class RidgeLearner:
         unknown = self.options["unknown"]
         if unknown == "negative" or (unknown == "auto" and self.repeats_tell):
             return 0.0
-        return 1.0 if unknown in ("hard", "soft") else SHRUNK
+        return 1.0 if unknown in ("hard", "soft") else float(self.options["shrink"])
 
     @property
     def repeats_tell(self) -> bool:
@@ -138,12 +139,20 @@ class RidgeLearner:
         self.observe(vectors, labels, images)
         self.end()
 
-    def begin(self, labels: Tensor, *, number: int | None = None) -> None:
+    def begin(
+        self,
+        labels: Tensor,
+        *,
+        number: int | None = None,
+        combine: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
         """Start an experience; one that was started and not ended leaves no trace.
 
         Args:
             labels: Of all its images.
             number: As in :meth:`learn`.
+            combine: Where images are scored at several places, makes ``[images, classes]`` of
+                ``[images, places, classes]``.
         """
         learned = self.numbers
         if number is None:
@@ -152,7 +161,7 @@ class RidgeLearner:
             raise ValueError(
                 f"experience {number} has been learned; go on with the next experience, or forget it first"
             )
-        self._lesson = PendingLesson(self, labels, number)
+        self._lesson = PendingLesson(self, labels, number, combine)
 
     def observe(
         self,
@@ -168,7 +177,7 @@ class RidgeLearner:
             labels: NaN where nobody said.
             images: What tells images apart.
             places: ``[images, places, num_features]``: what is looked at to score an image, if not its
-                vector alone. Only calibration needs it.
+                vector alone; :meth:`begin` then needs to know how. Only calibration uses it.
         """
         self._pending.observe(vectors, labels, images, places)
 
@@ -481,7 +490,7 @@ class RidgeLearner:
 
     def _share(self, moments: ScoreMoments) -> Tensor:
         """Share of images that have a class, with the expected number of those that nobody named."""
-        if self.guess_share in (0.0, 1.0):
+        if not self.guess_share or self.options["unknown"] in ("hard", "soft"):
             return moments.share
         expected = (self.sums.positives + self.guesses.positives).clamp(min=0)
         return ((expected + 0.5) / (self.sums.images + 1)).clamp(max=1 - 1e-6)

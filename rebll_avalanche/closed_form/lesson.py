@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +12,6 @@ from rebll_avalanche.closed_form.records import NOT_GIVEN, ImageRecords, fingerp
 from rebll_avalanche.closed_form.ridge import LinearScores, RidgeSolver
 from rebll_avalanche.closed_form.sums import LabelSums, RidgeSums
 from rebll_avalanche.labels import grown
-from rebll_avalanche.models.windows import seen_twice
 
 if TYPE_CHECKING:
     from rebll_avalanche.closed_form.learner import RidgeLearner
@@ -29,10 +28,18 @@ class PendingLesson:
         learner: As it was before.
         labels: Of all images of the experience.
         number: Of the experience.
+        combine: From the scores of an image's places to its score; see :meth:`RidgeLearner.begin`.
     """
 
-    def __init__(self, learner: RidgeLearner, labels: Tensor, number: int) -> None:
+    def __init__(
+        self,
+        learner: RidgeLearner,
+        labels: Tensor,
+        number: int,
+        combine: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
         self.number = number
+        self._combine = combine
         self.num_classes = max(labels.shape[1], learner.num_classes)
         self.images = len(labels)
         features = learner.sums.num_features
@@ -52,7 +59,7 @@ class PendingLesson:
         # Of each batch: fingerprints, labels as given, guesses as they are now, vectors.
         self._noted: list[tuple[list[int], Tensor, Tensor, Tensor]] = []
         self._place: dict[int, tuple[int, int]] = {}
-        self._sample: list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]] = []
+        self._sample: list[tuple[Any, ...]] = []
 
     def observe(
         self,
@@ -110,10 +117,10 @@ class PendingLesson:
         self._find_repeats(vectors, given, again)
         if self._options["calibration"] == "logistic":
             chosen = self._every(0 if places is None else places.shape[1])
-            of_places = None if places is None else places[chosen]
-            self._sample.append(
-                (vectors[chosen], labels[chosen], guesses[chosen], new[chosen], of_places)
-            )
+            # A copy, so that the rest of the batch is not held in memory.
+            sample = [part[chosen].contiguous() for part in (vectors, labels, guesses, new)]
+            of_places = None if places is None else places[chosen].contiguous()
+            self._sample.append((*sample, of_places))
 
     def gather(self) -> None:
         """Put together what the workers of a distributed run have seen; nothing in a single process."""
@@ -166,10 +173,10 @@ class PendingLesson:
             counted = given.nan_to_num(0.0)
             if guess_share:
                 counted = counted.double() + guess_share * guesses
-            if places is None:
-                found.append(solver.left_out(scores, gamma, vectors, counted))
-            else:
-                found.append(seen_twice(solver.left_out(scores, gamma, vectors, counted, places)))
+            left_out = solver.left_out(scores, gamma, vectors, counted, places)
+            if places is not None and self._combine is not None:
+                left_out = self._combine(left_out)
+            found.append(left_out)
             trusted = ~torch.isnan(given) | (new[:, None] & absent)
             labels.append(torch.where(trusted, counted.to(given), torch.nan))
         return torch.cat(found), torch.cat(labels)

@@ -51,6 +51,7 @@ _EWC: Options = {"ewc_lambda": float, "decay_factor": float}
 _CLOSED_FORM: Options = {
     "unknown": Literal["auto", "negative", "shrunk", "hard", "soft"],
     "threshold": float,
+    "shrink": float,
     "gamma": float,
     "per_class_gamma": bool,
     "keep": Literal["sums", "labels", "vectors"],

@@ -15,6 +15,7 @@ from rebll_avalanche.closed_form.records import fingerprints
 from rebll_avalanche.closed_form.ridge import LinearScores
 from rebll_avalanche.closed_form.sums import RidgeSums
 from rebll_avalanche.labels import label_matrix
+from rebll_avalanche.models.windows import seen_twice
 from rebll_avalanche.scenario import class_range
 
 
@@ -27,10 +28,11 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
 
     Args:
         unknown: What a label that nobody gave counts as, where the class was known when the image came:
-            ``"negative"``: absent; ``"shrunk"``: half the head's own score; ``"hard"``: 1 if the head so far
+            ``"negative"``: absent; ``"shrunk"``: ``shrink`` times the head's own score; ``"hard"``: 1 if the head so far
             gives it a probability above ``threshold``; ``"soft"``: that probability; ``"auto"``: absent if
-            images of earlier classes are seen to come again, and else half the score.
+            images of earlier classes are seen to come again, and else ``"shrunk"``.
         threshold: For ``"hard"``.
+        shrink: What the score is multiplied by.
         gamma: The ridge penalty; by default chosen by generalised cross-validation.
         per_class_gamma: Choose one for every class.
         keep: What is remembered beside the sums: ``"sums"``: nothing; ``"labels"``: a fingerprint and the
@@ -51,6 +53,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         *,
         unknown: str = "auto",
         threshold: float = 0.7,
+        shrink: float = 0.5,
         gamma: float | None = None,
         per_class_gamma: bool = False,
         keep: str = "labels",
@@ -64,6 +67,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
             0,
             unknown=unknown,
             threshold=threshold,
+            shrink=shrink,
             gamma=gamma,
             per_class_gamma=per_class_gamma,
             keep=keep,
@@ -90,7 +94,8 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
             self.learner = RidgeLearner(head.in_features, **self.learner.options)
         self._seen = class_range(strategy.experience)[1]
         labels = label_matrix(strategy.experience.dataset)[:, : self._seen]
-        self.learner.begin(labels, number=int(strategy.experience.current_experience))
+        number = int(strategy.experience.current_experience)
+        self.learner.begin(labels, number=number, combine=seen_twice)
         self._passed = False
 
     @torch.no_grad()

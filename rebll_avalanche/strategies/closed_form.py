@@ -27,6 +27,7 @@ class ClosedForm(FineTuning):
             gets used to the kind of images, and the head is solved afterwards all the same.
         unknown: This and the following, down to ``weighting``, are parameters of the plugin.
         threshold: Of pseudo-labels.
+        shrink: How much of its own score a head counts for an unknown label.
         gamma: Ridge penalty; chosen by generalised cross-validation if not given.
         per_class_gamma: Choose one for every class.
         keep: What is remembered of single images.
@@ -46,6 +47,7 @@ class ClosedForm(FineTuning):
         adapt: bool = False,
         unknown: str = "auto",
         threshold: float = 0.7,
+        shrink: float = 0.5,
         gamma: float | None = None,
         per_class_gamma: bool = False,
         keep: str = "labels",
@@ -63,6 +65,7 @@ class ClosedForm(FineTuning):
         self.closed_form = ClosedFormPlugin(
             unknown=unknown,
             threshold=threshold,
+            shrink=shrink,
             gamma=gamma,
             per_class_gamma=per_class_gamma,
             keep=keep,
