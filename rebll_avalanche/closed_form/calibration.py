@@ -33,7 +33,14 @@ class ScoreCalibration:
         self.coefficients = torch.tensor(START, dtype=torch.float64)
         self.precision = START_PRECISION * torch.eye(3, dtype=torch.float64)
 
-    def fit(self, scores: Tensor, labels: Tensor, spread: Tensor, share: Tensor) -> None:
+    def fit(
+        self,
+        scores: Tensor,
+        labels: Tensor,
+        spread: Tensor,
+        share: Tensor,
+        weights: Tensor | None = None,
+    ) -> None:
         """Learn from the images of an experience.
 
         Args:
@@ -41,18 +48,20 @@ class ScoreCalibration:
             labels: Of the same shape; NaN where nothing is known.
             spread: Standard deviation of the scores within a class, per class.
             share: Share of images that have the class, per class.
+            weights: How much each label counts; all the same by default.
         """
         known = ~torch.isnan(labels)
         parts = (scores / spread, share.logit().expand_as(scores), torch.ones_like(scores))
         inputs = torch.stack([part[known] for part in parts], dim=1).double()
         targets = labels[known].double()
+        counts = 1.0 if weights is None else weights[known].double()
         prior_mean, prior_precision = self.coefficients, self.precision
         current = prior_mean.clone()
         for _ in range(MAX_STEPS):
             probability = (inputs @ current).sigmoid()
-            weight = probability * (1 - probability)
+            weight = counts * probability * (1 - probability)
             self.precision = prior_precision + (inputs * weight[:, None]).T @ inputs
-            gradient = inputs.T @ (probability - targets)
+            gradient = inputs.T @ (counts * (probability - targets))
             gradient = gradient + prior_precision @ (current - prior_mean)
             step = torch.linalg.solve(self.precision, gradient)
             # The objective is convex; a bounded step keeps Newton's method from overshooting.
@@ -67,6 +76,15 @@ class ScoreCalibration:
         # A negative slope would turn the ranking around, whatever a handful of labels says.
         return slope.clamp(min=1e-3) / spread, prior_weight * share.logit() + offset
 
+    def merge(self, other: ScoreCalibration) -> None:
+        """Put together what two have learned: a product of Gaussians, with the common start once."""
+        start = torch.tensor(START, dtype=torch.float64)
+        start_precision = START_PRECISION * torch.eye(3, dtype=torch.float64)
+        precision = self.precision + other.precision - start_precision
+        pull = self.precision @ self.coefficients + other.precision @ other.coefficients
+        self.coefficients = torch.linalg.solve(precision, pull - start_precision @ start)
+        self.precision = precision
+
     def state_dict(self) -> dict[str, Tensor]:
         """Mean and precision of the coefficients."""
         return {"coefficients": self.coefficients, "precision": self.precision}
@@ -75,3 +93,20 @@ class ScoreCalibration:
         """Continue where :meth:`state_dict` was taken."""
         self.coefficients = state["coefficients"].clone()
         self.precision = state["precision"].clone()
+
+
+def share_weights(labels: Tensor, share: Tensor) -> Tensor:
+    """Weights that give each class its share of positives, whatever the share among its given labels.
+
+    An experience is made of images that have its classes, so that among its labels positives are far
+    more frequent than among all images.
+
+    Args:
+        labels: ``[images, classes]`` of 1, 0 and NaN.
+        share: Of images that have the class, per class.
+    """
+    positives, negatives = (labels == 1).sum(0), (labels == 0).sum(0)
+    given = (positives + negatives).to(share)
+    of_positives = share * given / positives.clamp(min=1)
+    of_negatives = (1 - share) * given / negatives.clamp(min=1)
+    return torch.where(labels == 1, of_positives, of_negatives)

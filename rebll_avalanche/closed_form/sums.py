@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 
-class RidgeSums:
-    """What is remembered of all images: sums in float64 and nothing else.
+class LabelSums:
+    """The sums that labels enter, in float64: ``sum z y^T`` and ``sum y^2``.
 
     Args:
         num_features: Length of the feature vectors.
         num_classes: Classes known so far; :meth:`grow` adds more.
-
-    >>> sums = RidgeSums(num_features=2, num_classes=1)
-    >>> sums.add(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[1.0], [0.0]]))
-    >>> sums.images, sums.positives.tolist()
-    (2.0, [1.0])
     """
 
     def __init__(self, num_features: int, num_classes: int = 0) -> None:
-        self.gram = torch.zeros(num_features + 1, num_features + 1, dtype=torch.float64)
         self.cross = torch.zeros(num_features + 1, num_classes, dtype=torch.float64)
         self.label_squares = torch.zeros(num_classes, dtype=torch.float64)
 
     @property
     def num_features(self) -> int:
         """Length of the feature vectors."""
-        return len(self.gram) - 1
+        return len(self.cross) - 1
 
     @property
     def num_classes(self) -> int:
@@ -35,13 +31,8 @@ class RidgeSums:
         return self.cross.shape[1]
 
     @property
-    def images(self) -> float:
-        """How many images were added (the sum of their weights)."""
-        return float(self.gram[-1, -1])
-
-    @property
     def positives(self) -> Tensor:
-        """How many of them showed each class (the sum of their labels)."""
+        """How many images showed each class (the sum of their labels)."""
         return self.cross[-1]
 
     def grow(self, num_classes: int) -> None:
@@ -55,7 +46,7 @@ class RidgeSums:
         self.label_squares = torch.cat([self.label_squares, self.label_squares.new_zeros(new)])
 
     def add(self, features: Tensor, labels: Tensor, weights: Tensor | None = None) -> None:
-        """Add images that were not seen before.
+        """Add labels of images.
 
         Args:
             features: ``[images, num_features]``.
@@ -64,35 +55,29 @@ class RidgeSums:
             weights: How much each image counts; 1 by default.
         """
         self._check(features, labels)
-        rows, labels = with_one(features), labels.to(self.cross)
-        weighted = rows if weights is None else rows * weights.to(rows)[:, None]
-        self.gram.addmm_(weighted.T, rows)  # in place: the product is as large as the sums
-        self._add_labels(weighted, labels, weights)
+        rows = with_one(features)
+        self._add_labels(weighted(rows, weights), labels.to(self.cross), weights)
 
-    def add_labels(self, features: Tensor, labels: Tensor) -> None:
-        """Add labels to images that were added before: only the labels are new.
+    def relabel(self, features: Tensor, before: Tensor, after: Tensor) -> None:
+        """Change labels that were added with a weight of 1.
 
         Args:
             features: The same features as before.
-            labels: Only of what was counted as absent before; 0 changes nothing.
+            before: What the labels have counted as so far; 0 where there was none.
+            after: What they count as from now on.
         """
-        self._check(features, labels)
-        self._add_labels(with_one(features), labels.to(self.cross), None)
+        self._check(features, before)
+        self._check(features, after)
+        before, after = before.to(self.cross), after.to(self.cross)
+        self.cross.addmm_(with_one(features).T, after - before)
+        self.label_squares += (after.square() - before.square()).sum(0)
 
-    def fill(self, values: Tensor, columns: slice, without: Tensor) -> None:
-        """Change labels of images seen so far from absent to one value per class.
+    def clear(self, columns: Sequence[int]) -> None:
+        """Forget every label of some classes, as if they had never come."""
+        self.cross[:, list(columns)] = 0
+        self.label_squares[list(columns)] = 0
 
-        Args:
-            values: For each of ``columns``, what these images count as.
-            columns: The classes that were not annotated.
-            without: ``sum z`` (with a one appended) of the images that it does not concern.
-        """
-        values = values.to(self.cross)
-        rows = self.gram[:, -1] - without.to(self.gram)
-        self.cross[:, columns] += torch.outer(rows, values)
-        self.label_squares[columns] += rows[-1] * values.square()
-
-    def merge(self, other: RidgeSums) -> None:
+    def merge(self, other: LabelSums) -> None:
         """Add what somebody else has seen; the result equals one pass over both."""
         if other.num_features != self.num_features:
             raise ValueError(
@@ -100,7 +85,6 @@ class RidgeSums:
                 f"{self.num_features}; both need the same frozen backbone"
             )
         self.grow(max(self.num_classes, other.num_classes))
-        self.gram += other.gram
         self.cross[:, : other.num_classes] += other.cross
         self.label_squares[: other.num_classes] += other.label_squares
 
@@ -111,19 +95,13 @@ class RidgeSums:
                 torch.distributed.all_reduce(tensor)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The three sums themselves, not copies."""
-        return {"gram": self.gram, "cross": self.cross, "label_squares": self.label_squares}
+        """The sums themselves, not copies."""
+        return {"cross": self.cross, "label_squares": self.label_squares}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from saved sums, of any number of features and classes."""
-        self.gram = state["gram"].to(torch.float64).clone()
-        self.cross = state["cross"].to(torch.float64).clone()
-        self.label_squares = state["label_squares"].to(torch.float64).clone()
-
-    def to(self, device: torch.device | str) -> RidgeSums:
-        """Move the sums; returns itself."""
-        self.load_state_dict({name: sum_.to(device) for name, sum_ in self.state_dict().items()})
-        return self
+        for name in self.state_dict():
+            setattr(self, name, state[name].to(torch.float64).clone())
 
     @property
     def num_bytes(self) -> int:
@@ -148,7 +126,67 @@ class RidgeSums:
             raise ValueError("labels contain NaN: decide what an unknown label counts as first")
 
 
+class RidgeSums(LabelSums):
+    """All that is remembered of images: the sums of labels, and ``sum z z^T``.
+
+    Args:
+        num_features: Length of the feature vectors.
+        num_classes: Classes known so far; :meth:`grow` adds more.
+
+    >>> sums = RidgeSums(num_features=2, num_classes=1)
+    >>> sums.add(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[1.0], [0.0]]))
+    >>> sums.images, sums.positives.tolist()
+    (2.0, [1.0])
+    """
+
+    def __init__(self, num_features: int, num_classes: int = 0) -> None:
+        super().__init__(num_features, num_classes)
+        self.gram = torch.zeros(num_features + 1, num_features + 1, dtype=torch.float64)
+
+    @property
+    def images(self) -> float:
+        """How many images were added (the sum of their weights)."""
+        return float(self.gram[-1, -1])
+
+    def add(self, features: Tensor, labels: Tensor, weights: Tensor | None = None) -> None:
+        """Add images that were not seen before, with labels that are free of NaN."""
+        self._check(features, labels)
+        rows = with_one(features)
+        scaled = weighted(rows, weights)
+        self.gram.addmm_(scaled.T, rows)  # in place: the product is as large as the sums
+        self._add_labels(scaled, labels.to(self.cross), weights)
+
+    def remove(self, features: Tensor, labels: Tensor) -> None:
+        """Take images out that were added with these labels and a weight of 1."""
+        self.add(features, labels, features.new_full((len(features),), -1.0))
+
+    def merge(self, other: LabelSums) -> None:
+        """Add what somebody else has seen; the result equals one pass over both."""
+        super().merge(other)
+        if isinstance(other, RidgeSums):
+            self.gram += other.gram
+
+    def with_guesses(self, guesses: LabelSums, share: float) -> RidgeSums:
+        """The same images, with a share of what is guessed where no label was given."""
+        if not share:
+            return self
+        both = RidgeSums(0)
+        both.gram = self.gram
+        both.cross = self.cross + share * guesses.cross
+        both.label_squares = self.label_squares + share**2 * guesses.label_squares
+        return both
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The three sums themselves, not copies."""
+        return {"gram": self.gram, **super().state_dict()}
+
+
 def with_one(features: Tensor) -> Tensor:
     """Features in float64 with a one appended, whose weight is the intercept."""
     rows = features.to(torch.float64)
     return torch.cat([rows, rows.new_ones(len(rows), 1)], dim=1)
+
+
+def weighted(rows: Tensor, weights: Tensor | None) -> Tensor:
+    """Each row times its weight."""
+    return rows if weights is None else rows * weights.to(rows)[:, None]

@@ -49,11 +49,12 @@ _KRT: Options = {"lambda_token": float, "labels_per_image": float}
 _L2P: Options = {"pull_weight": float, "grad_clip": float}
 _EWC: Options = {"ewc_lambda": float, "decay_factor": float}
 _CLOSED_FORM: Options = {
-    "unknown": Literal["negative", "hard", "soft", "prior"],
+    "unknown": Literal["auto", "negative", "shrunk", "hard", "soft"],
     "threshold": float,
+    "shrink": float,
     "gamma": float,
     "per_class_gamma": bool,
-    "recognise_repeats": bool,
+    "keep": Literal["sums", "labels", "vectors"],
     "calibration": Literal["logistic", "gaussian", "none"],
     "intercept": bool,
     "weighting": Literal["equal", "inverse_sqrt"],

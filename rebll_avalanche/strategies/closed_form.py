@@ -27,9 +27,10 @@ class ClosedForm(FineTuning):
             gets used to the kind of images, and the head is solved afterwards all the same.
         unknown: This and the following, down to ``weighting``, are parameters of the plugin.
         threshold: Of pseudo-labels.
+        shrink: How much of its own score a head counts for an unknown label.
         gamma: Ridge penalty; chosen by generalised cross-validation if not given.
         per_class_gamma: Choose one for every class.
-        recognise_repeats: Count an image that comes again once.
+        keep: What is remembered of single images.
         calibration: How scores become log-odds.
         intercept: Fit one.
         weighting: How much each image counts.
@@ -44,11 +45,12 @@ class ClosedForm(FineTuning):
         model: nn.Module,
         optimizer: Optimizer | None = None,
         adapt: bool = False,
-        unknown: str = "negative",
+        unknown: str = "auto",
         threshold: float = 0.7,
+        shrink: float = 0.5,
         gamma: float | None = None,
         per_class_gamma: bool = False,
-        recognise_repeats: bool = True,
+        keep: str = "labels",
         calibration: str = "logistic",
         intercept: bool = True,
         weighting: str = "equal",
@@ -63,9 +65,10 @@ class ClosedForm(FineTuning):
         self.closed_form = ClosedFormPlugin(
             unknown=unknown,
             threshold=threshold,
+            shrink=shrink,
             gamma=gamma,
             per_class_gamma=per_class_gamma,
-            recognise_repeats=recognise_repeats,
+            keep=keep,
             calibration=calibration,
             intercept=intercept,
             weighting=weighting,
@@ -141,7 +144,7 @@ class L3A(ClosedForm):
     def __init__(self, *, gamma: float = 1000.0, threshold: float = 0.7, **options: Any) -> None:
         published: dict[str, Any] = {
             "unknown": "hard",
-            "recognise_repeats": False,
+            "keep": "sums",
             "calibration": "none",
             "intercept": False,
             "weighting": "inverse_sqrt",

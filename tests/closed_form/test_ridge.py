@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rebll_avalanche.closed_form.ridge import GAMMAS, RidgeSolver
-from rebll_avalanche.closed_form.sums import RidgeSums
+from rebll_avalanche.closed_form.sums import LabelSums, RidgeSums
 
 IMAGES, FEATURES, CLASSES = 300, 12, 5
 
@@ -57,7 +57,8 @@ def test_classes_may_arrive_later_than_images(data):
     sums.add(features[first], labels[first][:, :2])
     sums.grow(CLASSES)
     # What comes again brings only new labels, what is new has none of the old classes.
-    sums.add_labels(features[first], labels[first] * torch.tensor([0, 0, 1, 1, 1]))
+    added = labels[first] * torch.tensor([0, 0, 1, 1, 1])
+    sums.relabel(features[first], torch.zeros_like(added), added)
     sums.add(features[~first], labels[~first])
     expected = joint_ridge(features, labels, 4.0)
     assert torch.allclose(RidgeSolver(sums).solve(4.0).weight, expected[:-1], atol=1e-8, rtol=0)
@@ -98,19 +99,32 @@ def test_weights_count_like_copies(data):
         assert torch.allclose(weighted.state_dict()[name], value), name
 
 
-def test_fill_equals_labels_given_from_the_start(data):
+def test_guesses_count_like_labels(data):
     features, labels = data
-    sums = RidgeSums(FEATURES, CLASSES)
     known = labels * torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0])
+    guesses = torch.rand(IMAGES, CLASSES, generator=torch.Generator().manual_seed(0)) * (known == 0)
+    sums, guessed, expected = (
+        kind(FEATURES, CLASSES) for kind in (RidgeSums, LabelSums, RidgeSums)
+    )
     sums.add(features, known)
-    again = torch.arange(IMAGES) < 40
-    rows = torch.cat([features, torch.ones(IMAGES, 1)], dim=1).double()
-    sums.fill(torch.tensor([0.2, 0.7]), slice(3, 5), without=rows[again].sum(0))
-    expected = RidgeSums(FEATURES, CLASSES)
-    known[~again, 3:] = torch.tensor([0.2, 0.7])
-    expected.add(features, known)
+    guessed.add(features, guesses)
+    expected.add(features, known.double() + 0.3 * guesses.double())
     for name, value in expected.state_dict().items():
-        assert torch.allclose(sums.state_dict()[name], value, atol=1e-5), name
+        found = sums.with_guesses(guessed, 0.3).state_dict()[name]
+        assert torch.allclose(found, value, atol=1e-10), name
+
+
+def test_what_was_added_can_be_changed_and_taken_out(data):
+    features, labels = data
+    sums = summed(features, labels)
+    wrong = 1 - labels[:50]
+    sums.relabel(features[:50], labels[:50], wrong)
+    sums.remove(features[:20], wrong[:20])
+    expected = RidgeSums(FEATURES, CLASSES)
+    expected.add(features[20:50], wrong[20:])
+    expected.add(features[50:], labels[50:])
+    for name, value in expected.state_dict().items():
+        assert torch.allclose(sums.state_dict()[name], value, atol=1e-9, rtol=0), name
 
 
 def test_generalised_cross_validation_is_its_formula(data):

@@ -1,0 +1,530 @@
+"""A head that learns from vectors and labels in closed form, and can be corrected and made to forget.
+
+No Avalanche, no network: vectors come in, labels are 1, 0 or NaN (nobody said) in any columns, and a
+linear head comes out. What is known of images is in sums, so whatever was added can be taken out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rebll_avalanche.closed_form.calibration import ScoreCalibration, share_weights
+from rebll_avalanche.closed_form.lesson import PendingLesson
+from rebll_avalanche.closed_form.records import NOT_GIVEN, ImageRecords
+from rebll_avalanche.closed_form.ridge import LinearScores, RidgeSolver, ScoreMoments
+from rebll_avalanche.closed_form.sums import LabelSums, RidgeSums
+from rebll_avalanche.labels import grown
+from rebll_avalanche.words import check_choice
+
+CALIBRATIONS = ("logistic", "gaussian", "none")
+UNKNOWN_AS = ("auto", "negative", "shrunk", "hard", "soft")
+WEIGHTINGS = ("equal", "inverse_sqrt")
+KEEP = ("sums", "labels", "vectors")
+# Of images with an earlier class that nobody names, the share that must have come before for "absent".
+REPEATED = 0.05
+
+
+class RidgeLearner:
+    """Learns a linear head experience by experience, exactly.
+
+    Args:
+        num_features: Length of the vectors.
+        unknown: What a label that nobody gave counts as, if the class was known when the image came
+            (classes that came later are absent): ``"negative"``: 0; ``"shrunk"``: a part of the score that
+            the head gave it; ``"hard"``: 1 if its probability was above ``threshold``; ``"soft"``: that
+            probability. ``"auto"`` is ``"negative"`` where images come again with the classes of
+            each experience, as recognised repeats tell, and ``"shrunk"`` elsewhere.
+        threshold: For ``"hard"``.
+        shrink: What ``"shrunk"`` and ``"auto"`` multiply the score by.
+        gamma: The ridge penalty; by default chosen by generalised cross-validation.
+        per_class_gamma: Choose one for every class.
+        calibration: How scores become log-odds: ``"logistic"``, three numbers fitted to images that
+            the head has not seen (:class:`~rebll_avalanche.closed_form.calibration.ScoreCalibration`);
+            ``"gaussian"``, from the sums alone; ``"none"``, plain scores.
+        intercept: Fit one.
+        weighting: ``"equal"``, or ``"inverse_sqrt"``: an image counts as much as the mean of
+            ``1 / sqrt(images of the class)`` over its classes, relative to the mean over all classes.
+        keep: What is remembered beside the sums. ``"sums"``: nothing, and an image that comes again is
+            another image. ``"labels"``: of each image a fingerprint and its labels, so that it counts once,
+            and can be corrected and forgotten when its vector is given again. ``"vectors"``: its vector too,
+            so that nothing has to be given again.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        *,
+        unknown: str = "auto",
+        threshold: float = 0.7,
+        shrink: float = 0.5,
+        gamma: float | None = None,
+        per_class_gamma: bool = False,
+        calibration: str = "logistic",
+        intercept: bool = True,
+        weighting: str = "equal",
+        keep: str = "labels",
+    ) -> None:
+        check_choice("unknown", unknown, UNKNOWN_AS)
+        check_choice("weighting", weighting, WEIGHTINGS)
+        check_choice("calibration", calibration, CALIBRATIONS)
+        check_choice("keep", keep, KEEP)
+        if calibration != "none" and not intercept:
+            raise ValueError(f"calibration={calibration!r} needs intercept=True")
+        self.options: dict[str, Any] = {
+            "unknown": unknown,
+            "threshold": threshold,
+            "shrink": shrink,
+            "gamma": gamma,
+            "per_class_gamma": per_class_gamma,
+            "calibration": calibration,
+            "intercept": intercept,
+            "weighting": weighting,
+            "keep": keep,
+        }
+        self.sums = RidgeSums(num_features)
+        self.guesses = LabelSums(num_features)
+        self.score_calibration = ScoreCalibration()
+        self.class_counts = torch.zeros(0, dtype=torch.float64)
+        self.annotated = torch.zeros(0, dtype=torch.float64)
+        self.evidence = torch.zeros(2, dtype=torch.float64)
+        self.records: ImageRecords | None = None
+        if keep != "sums":
+            self.records = ImageRecords(num_features if keep == "vectors" else 0)
+        self._head: tuple[LinearScores, LinearScores] | None = None
+        self._lesson: PendingLesson | None = None
+
+    @property
+    def num_classes(self) -> int:
+        """Columns so far."""
+        return self.sums.num_classes
+
+    @property
+    def guess_share(self) -> float:
+        """How much of a guess counts for a label that nobody gave."""
+        unknown = self.options["unknown"]
+        if unknown == "negative" or (unknown == "auto" and self.repeats_tell):
+            return 0.0
+        return 1.0 if unknown in ("hard", "soft") else float(self.options["shrink"])
+
+    @property
+    def repeats_tell(self) -> bool:
+        """Whether images with an earlier class come again, so that the others have none."""
+        found, again = self.evidence.tolist()
+        return again >= REPEATED * found  # also where nothing is unknown
+
+    # Learning
+
+    def learn(
+        self,
+        vectors: Tensor,
+        labels: Tensor,
+        images: Sequence[int] | None = None,
+        *,
+        number: int | None = None,
+    ) -> None:
+        """Learn an experience.
+
+        Args:
+            vectors: ``[images, num_features]``.
+            labels: ``[images, classes]`` of 1, 0 and NaN; more columns than so far are new classes.
+            images: A number for each image that tells it from all others, such as its
+                :func:`~rebll_avalanche.closed_form.records.fingerprints`; of the vectors if not given.
+            number: To forget the experience by; the next free one if not given.
+        """
+        self.begin(labels, number=number)
+        self.observe(vectors, labels, images)
+        self.end()
+
+    def begin(
+        self,
+        labels: Tensor,
+        *,
+        number: int | None = None,
+        combine: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        """Start an experience; one that was started and not ended leaves no trace.
+
+        Args:
+            labels: Of all its images.
+            number: As in :meth:`learn`.
+            combine: Where images are scored at several places, makes ``[images, classes]`` of
+                ``[images, places, classes]``.
+        """
+        learned = self.numbers
+        if number is None:
+            number = max(learned, default=-1) + 1
+        elif number in learned:
+            raise ValueError(
+                f"experience {number} has been learned; go on with the next experience, or forget it first"
+            )
+        self._lesson = PendingLesson(self, labels, number, combine)
+
+    def observe(
+        self,
+        vectors: Tensor,
+        labels: Tensor,
+        images: Sequence[int] | None = None,
+        places: Tensor | None = None,
+    ) -> None:
+        """Add a batch of the experience.
+
+        Args:
+            vectors: As in :meth:`learn`, as are the labels and images.
+            labels: NaN where nobody said.
+            images: What tells images apart.
+            places: ``[images, places, num_features]``: what is looked at to score an image, if not its
+                vector alone; :meth:`begin` then needs to know how. Only calibration uses it.
+        """
+        self._pending.observe(vectors, labels, images, places)
+
+    def end(self) -> None:
+        """The experience is over: count it, and calibrate."""
+        lesson = self._pending
+        lesson.gather()
+        self.sums.grow(lesson.num_classes)
+        self.sums.merge(lesson.added)
+        self.guesses.grow(lesson.num_classes)
+        self.guesses.merge(lesson.guessed)
+        self.class_counts = lesson.class_counts
+        self.annotated = grown(self.annotated, lesson.num_classes) + lesson.annotated
+        self.evidence = self.evidence + lesson.evidence
+        if self.records is not None:
+            lesson.note(self.records)
+        self._lesson = None
+        solution = self._solution()
+        if self.options["calibration"] == "logistic":
+            self._calibrate(lesson, *solution)
+        self._head = (solution[1], self._calibrated(*solution))
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of the experiences that were learned and not forgotten; empty where only sums are kept."""
+        lessons = [] if self.records is None else self.records.lessons
+        return [lesson.number for lesson in lessons if lesson.number != NOT_GIVEN]
+
+    # The head
+
+    def solve(self) -> LinearScores:
+        """The head in float64; its scores are log-odds unless ``calibration="none"``."""
+        return self.head_so_far()[1]
+
+    def head_so_far(self) -> tuple[LinearScores, LinearScores]:
+        """Plain scores, which regress labels, and what :meth:`solve` gives."""
+        if self._head is None:
+            solution = self._solution()
+            self._head = (solution[1], self._calibrated(*solution))
+        return self._head
+
+    def left_out_scores(
+        self, images: Sequence[int] | None = None, vectors: Tensor | None = None
+    ) -> Tensor:
+        """What the head would say of images if it had not learned from them.
+
+        Args:
+            images: All by default.
+            vectors: Of these images, unless they are kept.
+
+        Returns:
+            ``[images, classes]``: of each image the score by the head fitted to all others.
+        """
+        records = self._kept("scoring without itself")
+        rows = torch.arange(len(records)) if images is None else records.known_rows(images)
+        vectors = self._vectors_of(rows, vectors)
+        solver, scores, gamma = self._solution()
+        counted = self._counted(rows)
+        found = solver.left_out(scores, gamma, vectors, counted)
+        slope, offset = self._line(solver, scores, gamma)
+        return slope * found + offset
+
+    # Changing what was learned
+
+    def correct(
+        self, images: Sequence[int], labels: Tensor, vectors: Tensor | None = None
+    ) -> None:
+        """Change labels of images that came before, or give them labels that they did not have.
+
+        Args:
+            images: As when they were learned.
+            labels: ``[images, classes]``; NaN leaves a label as it is.
+            vectors: Of these images, unless they are kept.
+        """
+        records = self._kept("correcting")
+        rows = records.known_rows(images)
+        vectors = self._vectors_of(rows, vectors)
+        self._widen(labels.shape[1])
+        given = as_given(labels, self.num_classes)
+        before = records.labels[rows]
+        after = torch.where(given != NOT_GIVEN, given, before)
+        self._relabel(rows, vectors, after)
+        records.correct(rows, given)
+        self._changed()
+
+    def forget_images(self, images: Sequence[int], vectors: Tensor | None = None) -> None:
+        """Take images out, with all their labels.
+
+        Args:
+            images: As when they were learned.
+            vectors: Of these images, unless they are kept.
+        """
+        records = self._kept("forgetting images")
+        rows = records.known_rows(images)
+        self._remove(rows, self._vectors_of(rows, vectors))
+        records.forget(rows)
+        self._changed()
+
+    def forget_classes(self, columns: Sequence[int]) -> None:
+        """Take all labels of some classes out; their images stay, and the other columns where they are."""
+        for sums in (self.sums, self.guesses):
+            sums.clear(columns)
+        self.annotated[list(columns)] = 0
+        self.class_counts[list(columns)] = 0
+        if self.records is not None:
+            self.records.forget_classes(columns)
+        self._changed()
+
+    def forget_experience(
+        self, number: int, images: Sequence[int] | None = None, vectors: Tensor | None = None
+    ) -> None:
+        """Take an experience out: its labels, and the images that came in no other.
+
+        Args:
+            number: As it was learned with.
+            images: All of its images in some order, unless vectors are kept.
+            vectors: Of these.
+        """
+        records = self._kept("forgetting an experience")
+        rows = records.lesson(number).rows
+        if images is not None:
+            given = records.known_rows(images)
+            if set(given.tolist()) != set(rows.tolist()):
+                raise ValueError(
+                    f"experience {number} had {len(rows)} images, and these {len(given)} are not the same"
+                )
+            rows = given
+        vectors = self._vectors_of(rows, vectors)
+        before = records.labels.clone()
+        records.forget_lesson(number)
+        after = records.labels[rows]
+        elsewhere = torch.zeros(len(records), dtype=torch.bool)
+        for lesson in records.lessons:
+            elsewhere[lesson.rows] = True
+        records.labels = before  # as they are still counted
+        stays = elsewhere[rows]
+        self._relabel(rows[stays], vectors[stays], after[stays])
+        self._remove(rows[~stays], vectors[~stays])
+        records.labels[rows[stays]] = after[stays]
+        records.forget(rows[~stays])
+        self._changed()
+
+    def merge(self, other: RidgeLearner) -> None:
+        """Learn what somebody else has learned, with the same columns and the same kind of vectors.
+
+        With vectors kept, it equals learning the other's experiences after one's own. Otherwise sums are
+        added, which is the same if the two have no image in common and unknown labels count as absent.
+        """
+        if other.records is not None and self.records is not None:
+            if other.records.keeps_vectors:
+                _relearn(self, other.records, first_number=max(self.numbers, default=-1) + 1)
+                return
+            both = len(self.records.index.keys() & other.records.index.keys())
+            if both:
+                raise ValueError(
+                    f"{both} images were learned by both and would count twice; "
+                    "learn with keep='vectors' to merge these"
+                )
+            other.records.copy_to(self.records, first_number=max(self.numbers, default=-1) + 1)
+        elif (other.records is None) != (self.records is None):
+            raise ValueError("one of the two keeps nothing of single images; give both the same keep")
+        self.sums.merge(other.sums)
+        self.guesses.merge(other.guesses)
+        classes = self.num_classes
+        self.annotated = grown(self.annotated, classes) + grown(other.annotated, classes)
+        self.class_counts = grown(self.class_counts, classes) + grown(other.class_counts, classes)
+        self.evidence = self.evidence + other.evidence
+        self.score_calibration.merge(other.score_calibration)
+        self._head = None
+
+    def relearn(self) -> None:
+        """Learn all experiences that are left again, from the vectors that were kept.
+
+        Guesses and the numbers of the calibration are then those of a learner that never saw what was
+        forgotten, as the sums are at once.
+        """
+        records = self._kept("relearning")
+        if not records.keeps_vectors:
+            raise ValueError("relearning needs the vectors of all images; learn with keep='vectors'")
+        fresh = RidgeLearner(self.sums.num_features, **self.options)
+        _relearn(fresh, records)
+        fresh._widen(self.num_classes)
+        self.load_state_dict(fresh.state_dict())
+
+    # State
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of everything that is kept between experiences."""
+        kept = 0 if self.records is None else self.records.num_bytes
+        numbers = 2 * len(self.class_counts) + 12 + len(self.evidence)
+        return self.sums.num_bytes + self.guesses.num_bytes + kept + 8 * numbers
+
+    def state_dict(self) -> dict[str, Any]:
+        """The sums, the calibration, and what is kept of single images."""
+        return {
+            "sums": self.sums.state_dict(),
+            "guesses": self.guesses.state_dict(),
+            "calibration": self.score_calibration.state_dict(),
+            "class_counts": self.class_counts,
+            "annotated": self.annotated,
+            "evidence": self.evidence,
+            "records": {} if self.records is None else self.records.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        self.sums.load_state_dict(state["sums"])
+        self.guesses.load_state_dict(state["guesses"])
+        self.score_calibration.load_state_dict(state["calibration"])
+        for name in ("class_counts", "annotated", "evidence"):
+            setattr(self, name, state[name].clone())
+        if self.records is not None:
+            self.records.load_state_dict(state["records"])
+        self._head = None
+
+    # Inside
+
+    @property
+    def _pending(self) -> PendingLesson:
+        if self._lesson is None:
+            raise ValueError("no experience has begun: call begin(labels) first, or learn(...)")
+        return self._lesson
+
+    def _kept(self, purpose: str) -> ImageRecords:
+        if self.records is None:
+            raise ValueError(f"{purpose} needs to know single images; learn with keep='labels'")
+        if self.options["weighting"] != "equal":
+            raise ValueError(f"{purpose} needs weighting='equal'")
+        return self.records
+
+    def _vectors_of(self, rows: Tensor, vectors: Tensor | None) -> Tensor:
+        assert self.records is not None
+        if vectors is not None:
+            return vectors
+        if not self.records.keeps_vectors:
+            raise ValueError(
+                "the images' vectors were not kept: give them again, or learn with keep='vectors'"
+            )
+        return self.records.vectors[rows]
+
+    def _counted(self, rows: Tensor) -> Tensor:
+        """What the labels of images count as."""
+        assert self.records is not None
+        labels = self.records.labels[rows].clamp(min=0).double()
+        return labels + self.guess_share * self.records.guesses[rows].double()
+
+    def _relabel(self, rows: Tensor, vectors: Tensor, after: Tensor) -> None:
+        """Count other labels for images; a guess goes where a label comes."""
+        assert self.records is not None
+        before, guesses = self.records.labels[rows], self.records.guesses[rows]
+        self.sums.relabel(vectors, before.clamp(min=0), after.clamp(min=0))
+        left = guesses.masked_fill(after != NOT_GIVEN, 0)
+        self.guesses.relabel(vectors, guesses, left)
+        self.records.guesses[rows] = left
+        self.annotated += ((after != NOT_GIVEN).double() - (before != NOT_GIVEN).double()).sum(0)
+        self.class_counts += (after.clamp(min=0).double() - before.clamp(min=0).double()).sum(0)
+
+    def _remove(self, rows: Tensor, vectors: Tensor) -> None:
+        assert self.records is not None
+        self._relabel(rows, vectors, torch.full_like(self.records.labels[rows], NOT_GIVEN))
+        guesses = self.records.guesses[rows]
+        self.guesses.relabel(vectors, guesses, torch.zeros_like(guesses))
+        self.sums.remove(vectors, torch.zeros(len(rows), self.num_classes))
+
+    def _widen(self, num_classes: int) -> None:
+        classes = max(num_classes, self.num_classes)
+        self.sums.grow(classes)
+        self.guesses.grow(classes)
+        self.annotated = grown(self.annotated, classes)
+        self.class_counts = grown(self.class_counts, classes)
+        if self.records is not None:
+            self.records.grow(classes)
+        self._head = None
+
+    def _changed(self) -> None:
+        """Guesses came from a head that knew what has changed; where possible they are made again."""
+        self._head = None
+        records = self.records
+        if records is not None and records.keeps_vectors and self.guess_share:
+            self.relearn()
+
+    def _solution(self) -> tuple[RidgeSolver, LinearScores, float | Tensor]:
+        if self.sums.images <= 0:
+            raise ValueError("there is no head before the first experience has ended")
+        sums = self.sums.with_guesses(self.guesses, self.guess_share)
+        solver = RidgeSolver(sums, intercept=self.options["intercept"])
+        gamma: float | Tensor | None = self.options["gamma"]
+        if gamma is None:
+            gamma = solver.choose_gamma(per_class=self.options["per_class_gamma"])
+        return solver, solver.solve(gamma), gamma
+
+    def _calibrated(
+        self, solver: RidgeSolver, scores: LinearScores, gamma: float | Tensor
+    ) -> LinearScores:
+        if self.options["calibration"] == "none":
+            return scores
+        return scores.rescaled(*self._line(solver, scores, gamma))
+
+    def _line(
+        self, solver: RidgeSolver, scores: LinearScores, gamma: float | Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Slope and offset of the log-odds, per class."""
+        if self.options["calibration"] == "none":
+            return torch.ones_like(scores.bias), torch.zeros_like(scores.bias)
+        moments = solver.moments(scores, gamma)
+        if self.options["calibration"] == "gaussian":
+            return moments.gaussian_line()
+        return self.score_calibration.line(moments.spread, self._share(moments))
+
+    def _share(self, moments: ScoreMoments) -> Tensor:
+        """Share of images that have a class, with the expected number of those that nobody named."""
+        if not self.guess_share or self.options["unknown"] in ("hard", "soft"):
+            return moments.share
+        expected = (self.sums.positives + self.guesses.positives).clamp(min=0)
+        return ((expected + 0.5) / (self.sums.images + 1)).clamp(max=1 - 1e-6)
+
+    def _calibrate(
+        self,
+        lesson: PendingLesson,
+        solver: RidgeSolver,
+        scores: LinearScores,
+        gamma: float | Tensor,
+    ) -> None:
+        moments = solver.moments(scores, gamma)
+        share = self._share(moments)
+        absent = self.guess_share == 0
+        left_out, labels = lesson.left_out(solver, scores, gamma, self.guess_share, absent=absent)
+        weights = None if absent else share_weights(labels, share)
+        self.score_calibration.fit(left_out, labels, moments.spread, share, weights)
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            for tensor in self.score_calibration.state_dict().values():
+                torch.distributed.broadcast(tensor, src=0)
+
+
+def as_given(labels: Tensor, num_classes: int) -> Tensor:
+    """Labels of 1, 0 and NaN as int8, with columns for all classes."""
+    given = torch.full((len(labels), num_classes), NOT_GIVEN, dtype=torch.int8)
+    given[:, : labels.shape[1]] = labels.nan_to_num(float(NOT_GIVEN)).to(torch.int8)
+    return given
+
+
+def _relearn(learner: RidgeLearner, records: ImageRecords, first_number: int = 0) -> None:
+    """Learn every lesson of records that keep vectors."""
+    names = torch.tensor(list(records.index), dtype=torch.int64)
+    for lesson in list(records.lessons):
+        labels = lesson.labels.double().masked_fill(lesson.labels == NOT_GIVEN, torch.nan)
+        images = names[lesson.rows].tolist()
+        number = lesson.number + first_number if lesson.number != NOT_GIVEN else NOT_GIVEN
+        learner.learn(records.vectors[lesson.rows], labels, images, number=number)

@@ -1,0 +1,261 @@
+"""An experience that is being learned: what it adds to the sums, and a sample to calibrate with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from rebll_avalanche.closed_form.records import NOT_GIVEN, ImageRecords, fingerprints
+from rebll_avalanche.closed_form.ridge import LinearScores, RidgeSolver
+from rebll_avalanche.closed_form.sums import LabelSums, RidgeSums
+from rebll_avalanche.labels import grown
+
+if TYPE_CHECKING:
+    from rebll_avalanche.closed_form.learner import RidgeLearner
+
+# Enough to fit three numbers; keeps the memory of a long experience bounded.
+CALIBRATION_IMAGES = 4096
+CALIBRATION_WINDOWS = 16384
+
+
+class PendingLesson:
+    """What an experience brings, kept apart until it ends, so that a stopped one leaves no trace.
+
+    Args:
+        learner: As it was before.
+        labels: Of all images of the experience.
+        number: Of the experience.
+        combine: From the scores of an image's places to its score; see :meth:`RidgeLearner.begin`.
+    """
+
+    def __init__(
+        self,
+        learner: RidgeLearner,
+        labels: Tensor,
+        number: int,
+        combine: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        self.number = number
+        self._combine = combine
+        self.num_classes = max(labels.shape[1], learner.num_classes)
+        self.images = len(labels)
+        features = learner.sums.num_features
+        self.added = RidgeSums(features, self.num_classes)
+        self.guessed = LabelSums(features, self.num_classes)
+        positives = labels.nan_to_num(0.0).double().sum(0)
+        self.class_counts = grown(learner.class_counts, self.num_classes)
+        self.class_counts[: len(positives)] += positives
+        self.annotated = torch.zeros(self.num_classes, dtype=torch.float64)
+        self.evidence = torch.zeros(2, dtype=torch.float64)
+        self._options = learner.options
+        self._records = learner.records
+        self._known_classes = learner.annotated > 0
+        self._head: tuple[LinearScores, LinearScores] | None = None
+        if self._options["unknown"] != "negative" and learner.sums.images > 0:
+            self._head = learner.head_so_far()
+        # Of each batch: fingerprints, labels as given, guesses as they are now, vectors.
+        self._noted: list[tuple[list[int], Tensor, Tensor, Tensor]] = []
+        self._place: dict[int, tuple[int, int]] = {}
+        self._sample: list[tuple[Any, ...]] = []
+
+    def observe(
+        self,
+        vectors: Tensor,
+        labels: Tensor,
+        images: Sequence[int] | None = None,
+        places: Tensor | None = None,
+    ) -> None:
+        """Add a batch; see :meth:`RidgeLearner.observe`."""
+        if self._records is None:
+            self._count(vectors, self._wide(labels), None, places)
+            return
+        names = fingerprints(vectors) if images is None else list(images)
+        # An image that is twice in a batch comes again the second time.
+        first = {name: place for place, name in reversed(list(enumerate(names)))}
+        if len(first) == len(names):
+            self._count(vectors, self._wide(labels), names, places)
+            return
+        is_first = [first[name] == place for place, name in enumerate(names)]
+        for turn in (True, False):
+            rows = [place for place, now in enumerate(is_first) if now == turn]
+            self.observe(
+                vectors[rows],
+                labels[rows],
+                [names[row] for row in rows],
+                None if places is None else places[rows],
+            )
+
+    def _count(
+        self, vectors: Tensor, labels: Tensor, names: list[int] | None, places: Tensor | None
+    ) -> None:
+        given = ~torch.isnan(labels)
+        again = torch.zeros(len(labels), dtype=torch.bool)
+        guesses = self._guesses(vectors, given)
+        after = labels.nan_to_num(0.0)
+        if names is not None:
+            before, guessed_before, again = self._noted_before(names)
+            known_before = before != NOT_GIVEN
+            guesses[again] = guessed_before[again].double().masked_fill(given[again], 0.0)
+            newly = given & ~(known_before & again[:, None])
+            self.annotated += newly.double().sum(0)
+            if bool(again.any()):
+                old = before[again].clamp(min=0).to(after)
+                self.added.relabel(
+                    vectors[again], old, torch.where(given[again], after[again], old)
+                )
+                self.guessed.relabel(vectors[again], guessed_before[again], guesses[again])
+            self._note(names, labels, guesses, vectors)
+        else:
+            self.annotated += given.double().sum(0)
+        new = ~again
+        weights = self._weights(after[new] + guesses[new].to(after))
+        self.added.add(vectors[new], after[new], weights)
+        self.guessed.add(vectors[new], guesses[new], weights)
+        self._find_repeats(vectors, given, again)
+        if self._options["calibration"] == "logistic":
+            chosen = self._every(0 if places is None else places.shape[1])
+            # A copy, so that the rest of the batch is not held in memory.
+            sample = [part[chosen].contiguous() for part in (vectors, labels, guesses, new)]
+            of_places = None if places is None else places[chosen].contiguous()
+            self._sample.append((*sample, of_places))
+
+    def gather(self) -> None:
+        """Put together what the workers of a distributed run have seen; nothing in a single process."""
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            return
+        self.added.all_reduce()
+        self.guessed.all_reduce()
+        for tensor in (self.annotated, self.evidence):
+            torch.distributed.all_reduce(tensor)
+        everywhere: list[Any] = [None] * torch.distributed.get_world_size()
+        torch.distributed.all_gather_object(everywhere, self._noted)
+        self._noted = [batch for noted in everywhere for batch in noted]
+
+    def note(self, records: ImageRecords) -> None:
+        """Hand over what is kept of single images."""
+        names: list[int] = [name for batch in self._noted for name in batch[0]]
+        empty = torch.zeros(0, self.num_classes, dtype=torch.int8), torch.zeros(0, self.num_classes)
+        labels = torch.cat([empty[0], *(batch[1] for batch in self._noted)])
+        guesses = torch.cat([empty[1].half(), *(batch[2] for batch in self._noted)])
+        vectors = torch.cat(
+            [torch.zeros(0, records.vectors.shape[1]), *(batch[3] for batch in self._noted)]
+        )
+        last = {name: place for place, name in enumerate(names)}
+        if len(last) < len(names):
+            rows = list(last.values())
+            names, labels, guesses, vectors = list(last), labels[rows], guesses[rows], vectors[rows]
+        records.add(self.number, names, labels, guesses, vectors)
+
+    def left_out(
+        self,
+        solver: RidgeSolver,
+        scores: LinearScores,
+        gamma: float | Tensor,
+        guess_share: float,
+        *,
+        absent: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """Scores of the sample, each by a head without that image, and its labels.
+
+        Args:
+            solver: Of sums that hold the experience.
+            scores: Its head.
+            gamma: The penalty of that.
+            guess_share: How much of a guess was counted.
+            absent: Whether a label that nobody gave is known to be 0, if the image came for the first
+                time. Of one that comes again, other labels may have come earlier.
+        """
+        found, labels = [], []
+        for vectors, given, guesses, new, places in self._sample:
+            counted = given.nan_to_num(0.0)
+            if guess_share:
+                counted = counted.double() + guess_share * guesses
+            left_out = solver.left_out(scores, gamma, vectors, counted, places)
+            if places is not None and self._combine is not None:
+                left_out = self._combine(left_out)
+            found.append(left_out)
+            trusted = ~torch.isnan(given) | (new[:, None] & absent)
+            labels.append(torch.where(trusted, counted.to(given), torch.nan))
+        return torch.cat(found), torch.cat(labels)
+
+    def _wide(self, labels: Tensor) -> Tensor:
+        """Labels with a column for every class."""
+        missing = labels.new_full((len(labels), self.num_classes - labels.shape[1]), torch.nan)
+        return torch.cat([labels, missing], dim=1)
+
+    def _guesses(self, vectors: Tensor, given: Tensor) -> Tensor:
+        """What the head so far makes of labels that nobody gave, rounded to what can be kept."""
+        guesses = torch.zeros(given.shape, dtype=torch.float64)
+        if self._head is None:
+            return guesses
+        scores, log_odds = self._head
+        unknown = self._options["unknown"]
+        if unknown == "hard":
+            found = (log_odds(vectors).sigmoid() > self._options["threshold"]).double()
+        elif unknown == "soft":
+            found = log_odds(vectors).sigmoid()
+        else:
+            found = scores(vectors)
+        width = found.shape[1]
+        unsaid = ~given[:, :width] & self._known_classes
+        guesses[:, :width] = torch.where(unsaid, found.half().double(), 0.0)
+        return guesses
+
+    def _find_repeats(self, vectors: Tensor, given: Tensor, again: Tensor) -> None:
+        """How many images have an earlier class that nobody named, and how many of these came before."""
+        if self._head is None or self._options["unknown"] != "auto":
+            return
+        scores, log_odds = self._head
+        if self._options["calibration"] == "none":
+            probability = scores(vectors).clamp(0, 1)
+        else:
+            probability = log_odds(vectors).sigmoid()
+        unsaid = ~given[:, : probability.shape[1]] & self._known_classes
+        has_one = 1 - (1 - probability * unsaid).prod(dim=1)
+        self.evidence += torch.stack([has_one.sum(), has_one[again].sum()])
+
+    def _noted_before(self, names: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+        """Labels and guesses of images so far, and which of them came before."""
+        assert self._records is not None
+        rows = self._records.rows(names)
+        again = rows >= 0
+        labels = torch.full((len(names), self.num_classes), NOT_GIVEN, dtype=torch.int8)
+        guesses = torch.zeros(len(names), self.num_classes, dtype=torch.float16)
+        width = self._records.labels.shape[1]
+        labels[again, :width] = self._records.labels[rows[again]]
+        guesses[again, :width] = self._records.guesses[rows[again]]
+        for at, name in enumerate(names):
+            if name in self._place:  # earlier in this experience
+                batch, row = self._place[name]
+                given, guessed = self._noted[batch][1][row], self._noted[batch][2][row]
+                labels[at] = torch.where(given != NOT_GIVEN, given, labels[at])
+                guesses[at] = guessed
+                again[at] = True
+        return labels, guesses, again
+
+    def _note(self, names: list[int], labels: Tensor, guesses: Tensor, vectors: Tensor) -> None:
+        assert self._records is not None
+        kept = vectors.float() if self._records.keeps_vectors else vectors.new_zeros(len(names), 0)
+        given = labels.nan_to_num(float(NOT_GIVEN)).to(torch.int8)
+        for at, name in enumerate(names):
+            if name in self._place:  # so that the last place knows all of it
+                batch, row = self._place[name]
+                so_far = self._noted[batch][1][row]
+                given[at] = torch.where(given[at] == NOT_GIVEN, so_far, given[at])
+            self._place[name] = (len(self._noted), at)
+        self._noted.append((names, given, guesses.half(), kept))
+
+    def _weights(self, labels: Tensor) -> Tensor | None:
+        if self._options["weighting"] == "equal":
+            return None
+        rarity = self.class_counts.clamp(min=1).rsqrt() * (self.class_counts > 0)
+        rarity = (rarity / rarity.mean()).to(labels)
+        return (labels @ rarity) / labels.sum(1).clamp(min=1)
+
+    def _every(self, windows: int) -> slice:
+        """Which images of a batch to calibrate with."""
+        most = min(CALIBRATION_IMAGES, CALIBRATION_WINDOWS // max(windows, 1))
+        return slice(None, None, -(-self.images // most))

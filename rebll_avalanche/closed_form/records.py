@@ -1,0 +1,244 @@
+"""What may be kept of single images, beside the sums, so that labels can be changed and images forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+NOT_GIVEN = -1
+
+
+@dataclass
+class Lesson:
+    """The labels of one experience, as they were given.
+
+    Attributes:
+        number: Of the experience.
+        rows: Which images of the records they are of.
+        labels: ``[images, classes]``, int8: 1, 0, or -1 where nobody said anything.
+    """
+
+    number: int
+    rows: Tensor
+    labels: Tensor
+
+
+class ImageRecords:
+    """Images by fingerprint, in order of first sight, with the labels they were given.
+
+    An image takes eight bytes, and per class one for its label in each lesson and two for what its
+    unknown label was guessed as. Guesses are float16 because they are rounded before they are counted:
+    what is kept is exactly what was added.
+
+    Args:
+        num_features: Length of the vectors, where these are kept too (float32); 0 where not.
+    """
+
+    def __init__(self, num_features: int = 0) -> None:
+        self.index: dict[int, int] = {}
+        self.labels = torch.zeros(0, 0, dtype=torch.int8)
+        self.guesses = torch.zeros(0, 0, dtype=torch.float16)
+        self.vectors = torch.zeros(0, num_features)
+        self.lessons: list[Lesson] = []
+
+    def __len__(self) -> int:
+        """How many images are known."""
+        return len(self.index)
+
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether images can be forgotten without being shown again."""
+        return self.vectors.shape[1] > 0
+
+    def rows(self, images: Iterable[int]) -> Tensor:
+        """Where images stand; -1 for those that never came."""
+        return torch.tensor([self.index.get(image, -1) for image in images], dtype=torch.int64)
+
+    def known_rows(self, images: Sequence[int]) -> Tensor:
+        """Where images stand.
+
+        Raises:
+            ValueError: When one of them never came, or comes twice in the list.
+        """
+        rows = self.rows(images)
+        strangers = int((rows < 0).sum())
+        if strangers:
+            raise ValueError(f"{strangers} of {len(rows)} images have never been learned")
+        if len(rows.unique()) < len(rows):
+            raise ValueError("an image is listed twice; name each once")
+        return rows
+
+    def grow(self, num_classes: int) -> None:
+        """Make room for more classes."""
+        self.labels = widened(self.labels, num_classes)
+        self.guesses = pad(self.guesses, (0, self.labels.shape[1] - self.guesses.shape[1]))
+
+    def add(
+        self,
+        number: int,
+        images: Sequence[int],
+        labels: Tensor,
+        guesses: Tensor,
+        vectors: Tensor,
+    ) -> None:
+        """Note the labels of an experience.
+
+        Args:
+            number: Of the experience.
+            images: Fingerprints, each once.
+            labels: int8, as in a :class:`Lesson`.
+            guesses: What the image's unknown labels count as from now on.
+            vectors: Kept for images that are new, if vectors are kept at all.
+        """
+        self.grow(labels.shape[1])
+        first: list[int] = []
+        for place, image in enumerate(images):
+            if image not in self.index:
+                self.index[image] = len(self.index)
+                first.append(place)
+        new = len(first)
+        if self.keeps_vectors:
+            self.vectors = torch.cat([self.vectors, vectors[first].float()])
+        self.labels = pad(self.labels, (0, 0, 0, new), value=NOT_GIVEN)
+        self.guesses = pad(self.guesses, (0, 0, 0, new))
+        rows = self.rows(images)
+        self.lessons.append(Lesson(number, rows, labels))
+        self._apply(self.lessons[-1])
+        self.guesses[rows] = guesses
+
+    def copy_to(self, other: ImageRecords, first_number: int) -> None:
+        """Add these images, none of which the other knows, with lessons numbered from a number on."""
+        start = len(other)
+        for image, row in self.index.items():
+            other.index[image] = start + row
+        classes = max(self.labels.shape[1], other.labels.shape[1])
+        other.grow(classes)
+        wide = pad(self.guesses, (0, classes - self.guesses.shape[1]))
+        other.guesses = torch.cat([other.guesses, wide])
+        other.vectors = torch.cat([other.vectors, self.vectors])
+        for lesson in self.lessons:
+            number = lesson.number + first_number if lesson.number != NOT_GIVEN else NOT_GIVEN
+            other.lessons.append(Lesson(number, lesson.rows + start, lesson.labels.clone()))
+        other._refresh()
+
+    def correct(self, rows: Tensor, labels: Tensor) -> None:
+        """Change labels in every lesson that gave them, and note those that nobody had given."""
+        self.grow(labels.shape[1])
+        missing = labels.clone()
+        place = torch.full((len(self),), -1)
+        place[rows] = torch.arange(len(rows))
+        for lesson in self.lessons:
+            lesson.labels = widened(lesson.labels, labels.shape[1])
+            at = place[lesson.rows]
+            concerned = at >= 0
+            given, now = labels[at[concerned]], lesson.labels[concerned]
+            both = (given != NOT_GIVEN) & (now != NOT_GIVEN)
+            lesson.labels[concerned] = torch.where(both, given, now)
+            missing[at[concerned]] = missing[at[concerned]].masked_fill(both, NOT_GIVEN)
+        later = (missing != NOT_GIVEN).any(1)
+        if bool(later.any()):
+            self.lessons.append(Lesson(NOT_GIVEN, rows[later], missing[later]))
+        self._refresh()
+        self.guesses[rows] = self.guesses[rows].masked_fill(self.labels[rows] != NOT_GIVEN, 0)
+
+    def forget_classes(self, columns: Sequence[int]) -> None:
+        """Drop all labels and guesses of some classes."""
+        self.guesses[:, list(columns)] = 0
+        for lesson in self.lessons:
+            there = [column for column in columns if column < lesson.labels.shape[1]]
+            lesson.labels[:, there] = NOT_GIVEN
+        self._refresh()
+
+    def forget_lesson(self, number: int) -> None:
+        """Drop the labels of an experience; images stay as long as nobody forgets them."""
+        self.lessons = [lesson for lesson in self.lessons if lesson.number != number]
+        self._refresh()
+
+    def forget(self, rows: Tensor) -> None:
+        """Drop images."""
+        stays = torch.ones(len(self), dtype=torch.bool)
+        stays[rows] = False
+        moved = torch.where(stays, stays.cumsum(0) - 1, -1)
+        self.index = {
+            image: int(moved[row]) for image, row in self.index.items() if bool(stays[row])
+        }
+        self.guesses = self.guesses[stays]
+        self.labels = self.labels[stays]
+        if self.keeps_vectors:
+            self.vectors = self.vectors[stays]
+        for lesson in self.lessons:
+            left = stays[lesson.rows]
+            lesson.rows, lesson.labels = moved[lesson.rows[left]], lesson.labels[left]
+
+    def lesson(self, number: int) -> Lesson:
+        """The labels of one experience.
+
+        Raises:
+            ValueError: When it never was, or has been forgotten.
+        """
+        for lesson in self.lessons:
+            if lesson.number == number:
+                return lesson
+        known = ", ".join(str(lesson.number) for lesson in self.lessons if lesson.number >= 0)
+        raise ValueError(f"experience {number} is not among those learned: {known or 'none'}")
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the state."""
+        tensors = [self.guesses, self.vectors]
+        tensors += [part for lesson in self.lessons for part in (lesson.rows, lesson.labels)]
+        return 8 * len(self) + sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but what follows from the rest."""
+        return {
+            "images": torch.tensor(list(self.index), dtype=torch.int64),
+            "guesses": self.guesses,
+            "vectors": self.vectors,
+            "lessons": [
+                {"number": lesson.number, "rows": lesson.rows, "labels": lesson.labels}
+                for lesson in self.lessons
+            ],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken."""
+        self.index = {image: row for row, image in enumerate(state["images"].tolist())}
+        self.guesses = state["guesses"].clone()
+        self.vectors = state["vectors"].clone()
+        self.lessons = [
+            Lesson(int(lesson["number"]), lesson["rows"].clone(), lesson["labels"].clone())
+            for lesson in state["lessons"]
+        ]
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self.labels = torch.full(self.guesses.shape, NOT_GIVEN, dtype=torch.int8)
+        for lesson in self.lessons:
+            self._apply(lesson)
+
+    def _apply(self, lesson: Lesson) -> None:
+        """What a lesson says replaces what earlier ones said."""
+        given = widened(lesson.labels, self.labels.shape[1])
+        now = self.labels[lesson.rows]
+        self.labels[lesson.rows] = torch.where(given != NOT_GIVEN, given, now)
+
+
+def widened(labels: Tensor, num_classes: int) -> Tensor:
+    """Labels with columns for classes that have come since, of which nobody said anything."""
+    return pad(labels, (0, max(num_classes - labels.shape[1], 0)), value=NOT_GIVEN)
+
+
+def fingerprints(images: Tensor) -> list[int]:
+    """A 64-bit number for each image of a batch, from which nothing can be restored."""
+    digests = (
+        hashlib.blake2b(image.contiguous().numpy(), digest_size=8).digest()
+        for image in images.cpu()
+    )
+    return [int.from_bytes(digest, "little", signed=True) for digest in digests]
