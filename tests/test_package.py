@@ -17,6 +17,7 @@ PACKAGE = Path(rebll_avalanche.__file__).parent
 # Rooms, lowest first: a room may import itself and the rooms in its list.
 ALLOWED = {
     "errors": [],
+    "arrays": ["errors"],
     "files": [],
     "words": [],
     "pictures": ["errors"],
@@ -25,26 +26,27 @@ ALLOWED = {
     "scenario": [],
     "closed_form": [],
     "process": [],
-    "run_files": ["files"],
+    "run_files": ["files", "errors"],
+    "manifest": ["files", "errors", "run_files"],
     "labels": ["losses"],
     "memory": ["labels"],
     "metrics": ["labels", "losses"],
-    "models": ["files", "words", "labels", "losses"],
+    "models": ["errors", "files", "words", "labels", "losses"],
     "benchmarks": [
-        "errors",
-        "files",
-        "words",
-        "pictures",
-        "tables",
-        "scenario",
-        "labels",
-        "models",
+        *("errors", "arrays", "files", "words", "pictures", "tables"),
+        *("scenario", "labels", "models"),
     ],
-    "plugins": ["words", "losses", "scenario", "closed_form", "labels", "memory", "models"],
+    "plugins": [
+        *("errors", "words", "losses", "scenario", "closed_form"),
+        *("labels", "memory", "models"),
+    ],
     "strategies": ["words", "labels", "memory", "metrics", "plugins"],
-    "report": ["files", "run_files"],
+    "report": ["files", "errors", "arrays", "run_files", "manifest"],
     "configuration": ["words", "run_files"],
-    "checkpointing": ["files", "labels", "memory", "models", "benchmarks", "plugins"],
+    "checkpointing": [
+        *("errors", "arrays", "files", "run_files", "manifest"),
+        *("labels", "memory", "models", "benchmarks", "plugins"),
+    ],
 }
 ALLOWED["running"] = list(ALLOWED)
 ALLOWED["inference"] = list(ALLOWED)
