@@ -22,6 +22,7 @@ COMMANDS = {
     "export": "write a run's model as ONNX",
     "extend": "let a run learn new classes from new images",
     "show": "draw what each experience of a recipe holds",
+    "verify": "check every byte of runs and caches",
     "doctor": "check versions, data folders, disk and speed",
 }
 
@@ -57,16 +58,17 @@ def _main(arguments: list[str]) -> int:
         print(f"rebll: there is no command {name!r}; the nearest are {near}", file=sys.stderr)
         return 2
     from rebll_avalanche.process import keep_freed_memory, pass_on_warnings
+    from rebll_avalanche.words import printable
 
     keep_freed_memory()
     command = importlib.import_module(f"rebll_avalanche.commands.{name}")
-    pass_on_warnings(lambda message: print(f"warning: {message}", file=sys.stderr))
+    pass_on_warnings(lambda message: print(f"warning: {printable(message)}", file=sys.stderr))
     try:
         return int(command.run(_parse(command, name, arguments[1:])))
     except BrokenPipeError:
         raise  # nobody reads, so nobody is told
     except (ValueError, OSError) as error:
-        print(f"rebll {name}: {_in_a_line(error)}", file=sys.stderr)
+        print(f"rebll {name}: {printable(_in_a_line(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"\nrebll {name}: stopped; the same command goes on from here", file=sys.stderr)

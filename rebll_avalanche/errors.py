@@ -27,6 +27,22 @@ class MissingFileError(RebllError, FileNotFoundError):
     """A file or folder that somebody has named is not there."""
 
 
+class DamagedError(RebllError):
+    """The bytes of a file are not those that were written, or make no sense."""
+
+
+class UnsafeError(RebllError):
+    """A file could reach outside of its folder."""
+
+
+class ChangedError(RebllError):
+    """A run would go on with other data or other settings than it began with."""
+
+
+class DivergedError(RebllError):
+    """Training has left the range of useful numbers."""
+
+
 def check_regular_file(path: str | os.PathLike[str], kind: type[RebllError]) -> None:
     """Refuse what must not be opened: reading a pipe or a device may wait for ever.
 

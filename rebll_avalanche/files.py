@@ -86,6 +86,18 @@ def write_text(path: Path, text: str) -> None:
         stream.write(text.encode("utf-8"))
 
 
+def sweep_drafts(folder: Path) -> None:
+    """Remove drafts that a killed process left; only where nobody else can be writing."""
+    if not folder.is_dir():
+        return
+    for entry in folder.iterdir():
+        if entry.name.startswith(".") and entry.name.endswith(DRAFT):
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+
+
 def flush_folder(path: Path) -> None:
     """Wait until the names inside a folder are on the disk, where the system can do that."""
     with suppress(PermissionError):  # Windows opens no folders

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import yaml
+
+from rebll_avalanche.errors import DamagedError, UnsafeError
 
 CONFIG = "config.yaml"  # the settings, and what else the results depend on
 METRICS = "metrics.jsonl"  # a line per finished experience
@@ -16,6 +22,10 @@ LOCK = ".lock"  # held by the process that runs
 REPORT = "report.html"  # the page of this run alone
 CAMS, CAM_INDEX = "cam", "cam.json"  # a folder of class activation maps, and what is on them
 TEXT_LOG, TENSORBOARD, WANDB_ID = "log.txt", "tensorboard", "wandb-id.txt"  # of loggers
+MANIFEST = "manifest.json"  # hashes of the files above, once the run is finished
+LABEL_TABLES = (
+    "label_tables.json"  # hashes of the tables of labels that it has learned from, row by row
+)
 
 # Two runs may differ in settings of both kinds and still be the same experiment. The first change no bit
 # of a result; under the second, sums are rounded or random numbers drawn in another order.
@@ -71,3 +81,65 @@ def config_of(folder: Path) -> Path:
             f"{folder} is not a run: it has no {CONFIG}; give a folder that `rebll run` wrote"
         )
     return path
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without aliases inside of what an alias stands for, which could grow without end."""
+
+    _inside = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.events.AliasEvent):
+            if self._inside:
+                raise yaml.YAMLError("aliases inside of anchors are not read")
+            return super().compose_node(parent, index)
+        anchored = self.peek_event().anchor is not None
+        self._inside += anchored
+        node = super().compose_node(parent, index)
+        self._inside -= anchored
+        return node
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The content of a ``config.yaml``.
+
+    Raises:
+        DamagedError: When it is not readable, or holds something else than settings.
+    """
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), _PlainLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problem = " ".join(str(error).split())[:300]
+        raise DamagedError(f"{path} is damaged: {problem}; put back a copy of it") from error
+    sections = ("benchmark", "model", "method", "training", "evaluation", "method_as_run")
+    if not isinstance(content, dict):
+        raise DamagedError(f"{path} holds no settings; put back a copy of it")
+    for name in (*sections, "weights", "versions", "environment"):
+        if not isinstance(content.get(name, {}), dict):
+            raise DamagedError(
+                f"{path}: {name} must be a section of settings; put back a copy of it"
+            )
+    return content
+
+
+def check_no_links(folder: Path) -> None:
+    """Refuse a run folder whose files could lead somewhere else, as one from a stranger may.
+
+    Links that Weights & Biases makes inside its own folder, and that stay there, are let alone.
+
+    Raises:
+        UnsafeError: Naming the first link, pipe or device.
+    """
+    wandb = folder / "wandb"
+    for place, folders, files in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *files)):
+            mode = path.lstat().st_mode
+            if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+                continue
+            if wandb in path.parents and path.resolve().is_relative_to(wandb.resolve()):
+                continue
+            kind = "a symbolic link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
+            raise UnsafeError(
+                f"{path} is {kind}, which could lead out of the run folder; delete it, or put the file "
+                "itself in its place"
+            )

@@ -36,3 +36,15 @@ def nearest(wrong: str, right: Iterable[str], count: int | None = None, cutoff: 
     words = list(right)
     count = count or len(words) or 1
     return ", ".join(difflib.get_close_matches(wrong, words, n=count, cutoff=cutoff))
+
+
+def printable(text: str) -> str:
+    """A text for a terminal: control characters, which could move the cursor or worse, are spelled out.
+
+    >>> printable("dog\\x1b[2J")
+    'dog\\\\x1b[2J'
+    """
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1]
+        for letter in text
+    )

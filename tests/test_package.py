@@ -14,47 +14,40 @@ import rebll_avalanche
 
 PACKAGE = Path(rebll_avalanche.__file__).parent
 
-# Rooms, lowest first: a room may import itself and the rooms in its list.
+# What every room stands on; these import one another only, in this order.
+GROUND = ["errors", "words", "files", "arrays"]
+# Rooms, lowest first: a room may import itself, the ground, and the rooms in its list.
 ALLOWED = {
-    "errors": [],
-    "files": [],
-    "words": [],
-    "pictures": ["errors"],
-    "tables": ["errors", "words", "pictures"],
-    "losses": ["words"],
-    "scenario": [],
     "process": [],
-    "run_files": ["files"],
-    "labels": ["words", "losses"],
+    "pictures": [],
+    "tables": ["pictures"],
+    "run_files": [],
+    "manifest": ["run_files"],
+    "losses": [],
+    "scenario": [],
+    "labels": ["losses"],
     "companions": ["labels"],
-    "closed_form": ["words", "labels"],
+    "closed_form": ["labels"],
     "memory": ["labels"],
     "metrics": ["labels", "losses", "companions"],
-    "models": ["files", "words", "labels", "losses"],
-    "benchmarks": [
-        "errors",
-        "files",
-        "words",
-        "pictures",
-        "tables",
-        "scenario",
-        "labels",
-        "models",
-    ],
-    "plugins": [
-        "words",
-        "losses",
-        "scenario",
-        "closed_form",
+    "models": ["labels", "losses"],
+    "benchmarks": ["pictures", "tables", "scenario", "labels", "models"],
+    "plugins": ["losses", "scenario", "closed_form", "labels", "memory", "models", "companions"],
+    "strategies": ["labels", "memory", "metrics", "plugins"],
+    "report": ["run_files", "manifest"],
+    "configuration": ["run_files"],
+    "checkpointing": [
+        "run_files",
+        "manifest",
         "labels",
         "memory",
         "models",
-        "companions",
+        "benchmarks",
+        "plugins",
     ],
-    "strategies": ["words", "labels", "memory", "metrics", "plugins"],
-    "report": ["files", "run_files"],
-    "configuration": ["words", "run_files"],
-    "checkpointing": ["files", "labels", "memory", "models", "benchmarks", "plugins"],
+}
+ALLOWED = {room: GROUND[:i] for i, room in enumerate(GROUND)} | {
+    room: [*GROUND, *rooms] for room, rooms in ALLOWED.items()
 }
 ALLOWED["running"] = list(ALLOWED)
 ALLOWED["inference"] = list(ALLOWED)

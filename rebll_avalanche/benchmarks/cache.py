@@ -15,7 +15,7 @@ import math
 import os
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,10 +26,12 @@ from tqdm import tqdm
 from rebll_avalanche.benchmarks.contents import Content
 from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.transforms import resize
+from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.files import new_folder, remove_folder
 from rebll_avalanche.pictures import VERSION, read_picture
 
-# Pictures whose checksum is compared on open, spread over the whole file.
+# Pictures whose checksum is compared on open, spread over the whole file: a damaged cache is mostly found
+# before training. The others are compared when they are read for the first time.
 SPOT_CHECKS = 64
 BLOCK = 1 << 20
 
@@ -42,7 +44,7 @@ class ImageCache:
         shape: What its pictures must look like together.
 
     Raises:
-        ValueError: When the folder does not hold what was once written there.
+        DamagedError: When the folder does not hold what was once written there.
     """
 
     pictures = True
@@ -50,19 +52,38 @@ class ImageCache:
     def __init__(self, folder: Path, shape: tuple[int, ...]) -> None:
         self.folder = folder
         self.array = self._map()
-        checksums = np.load(folder / "checksums.npy")
-        if self.array.shape != shape or self.array.dtype != np.uint8 or len(checksums) != shape[0]:
-            raise ValueError(f"holds {self.array.dtype} {self.array.shape}, not uint8 {shape}")
-        for index in np.unique(np.linspace(0, shape[0] - 1, SPOT_CHECKS).astype(int)):
-            if zlib.crc32(self.array[index]) != checksums[index]:
-                raise ValueError(f"picture {index} is not what was written")
+        self._checksums = np.load(folder / "checksums.npy", allow_pickle=False)
+        self._checked = np.zeros(len(self._checksums), dtype=bool)
+        if (self.array.shape, self.array.dtype) != (shape, np.uint8):
+            raise DamagedError(f"holds {self.array.dtype} {self.array.shape}, not uint8 {shape}")
+        if self._checksums.shape != shape[:1]:
+            raise DamagedError(f"holds {self._checksums.shape} checksums for {shape[0]} pictures")
+        self.check(np.unique(np.linspace(0, shape[0] - 1, SPOT_CHECKS).astype(int)).tolist())
 
     def __len__(self) -> int:
         return len(self.array)
 
     def __getitem__(self, index: int) -> np.ndarray:
+        if not self._checked[index]:
+            self.check([index])
         picture: np.ndarray = self.array[index]
         return picture
+
+    def check(self, indices: Iterable[int]) -> None:
+        """Compare pictures with their checksums, each once.
+
+        Raises:
+            DamagedError: Naming the first that is not what was written.
+        """
+        for index in indices:
+            if self._checked[index]:
+                continue
+            if zlib.crc32(self.array[index]) != self._checksums[index]:
+                raise DamagedError(
+                    f"picture {index} in {self.folder} is not what was written; delete that folder, and "
+                    "the same command builds it again and goes on"
+                )
+            self._checked[index] = True
 
     def _map(self) -> np.ndarray:
         # A plain array on the map: NumPy's own kind takes 3 us more to give out a row.

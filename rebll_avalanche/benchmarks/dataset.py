@@ -78,6 +78,8 @@ class Samples(Dataset):
         elif isinstance(source, ImageArray | ImageCache) and only_unit_range(
             steps, source.array.shape[1:3]
         ):
+            if isinstance(source, ImageCache):
+                source.check(indices.tolist())
             inputs = unit_batch(source.array, indices.tolist())
         else:
             return None

@@ -7,7 +7,6 @@ only the part of the network that learns.
 from __future__ import annotations
 
 import hashlib
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -19,9 +18,12 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from rebll_avalanche.arrays import read_array
 from rebll_avalanche.benchmarks.contents import cache_folder
 from rebll_avalanche.benchmarks.images import ImageArray, ImageFiles, Source
 from rebll_avalanche.benchmarks.transforms import KeepAspect, Transform, evaluation_transform
+from rebll_avalanche.errors import DamagedError
+from rebll_avalanche.files import replacing
 from rebll_avalanche.models import build_model
 from rebll_avalanche.models.build import modules_until
 from rebll_avalanche.models.windows import ENLARGED, window_means
@@ -29,7 +31,7 @@ from rebll_avalanche.pictures import VERSION as PICTURES_VERSION
 
 Pictures = Source | Sequence[Any]
 # Part of every key: raise it when vectors would come out differently.
-VERSION = 2
+VERSION = 3
 # Of a batch: 32 pictures of 224 px, fewer of larger ones, so that their maps always take the same memory.
 BATCH_PIXELS = 32 * 224**2
 # Of pictures of different sizes that may wait for their batch to fill up.
@@ -83,18 +85,16 @@ class FrozenFeatures:
         Raises:
             ValueError: When the source does not hold pictures.
         """
-        place = self._folder / f"{self._image_size}px-{self._key(source)}.npy"
+        place = self._folder / f"{self._image_size}px-{self._key(source)}.npz"
         if place.is_file():
             try:
-                return torch.from_numpy(np.load(place))
-            except (ValueError, OSError, EOFError) as error:
-                warnings.warn(f"{place} is damaged ({error}) and is built again", stacklevel=2)
+                return torch.from_numpy(read_array(place, "features"))
+            except DamagedError as error:
+                warnings.warn(f"{error} and is built again", stacklevel=2)
         vectors = self.of(source)
         place.parent.mkdir(parents=True, exist_ok=True)
-        draft = place.with_name(f"{place.name}.{os.getpid()}.part")
-        with open(draft, "wb") as file:
-            np.save(file, vectors.numpy())
-        draft.replace(place)
+        with replacing(place) as stream:
+            np.savez(stream, features=vectors.numpy())
         return vectors
 
     def of(self, pictures: Pictures) -> Tensor:
@@ -111,7 +111,9 @@ class FrozenFeatures:
 
     def _key(self, source: Source) -> str:
         """Another picture, backbone or weights file gives another key."""
-        weights = (self.weights["name"], self.weights["source"], self.weights["sha256"])
+        # Random weights come from no file; those of timm's hub may become others under one name.
+        digest_of_weights = self.weights["sha256"] or _hash_of(self._model.backbone)
+        weights = (self.weights["name"], self.weights["source"], digest_of_weights)
         looks = " aspect, bicubic" * self._keep_aspect + " windows" * self._windows
         made = f"{VERSION} {PICTURES_VERSION} {weights} {self._image_size} {self._until}{looks}"
         digest = hashlib.sha256(made.encode())
@@ -202,6 +204,14 @@ def _map_of(model: nn.Module, name: str, batch: Tensor) -> Tensor:
     model.features(batch)  # type: ignore[operator]
     hook.remove()
     return found[0]
+
+
+def _hash_of(module: nn.Module) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in module.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 @torch.inference_mode()

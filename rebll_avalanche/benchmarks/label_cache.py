@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from rebll_avalanche.arrays import read_arrays
 from rebll_avalanche.benchmarks.contents import cache_folder, contents
 from rebll_avalanche.benchmarks.images import ImageFiles
+from rebll_avalanche.errors import DamagedError
+from rebll_avalanche.files import replacing
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def cached_table(
     if place.exists():
         try:
             return LabelTable(images, *_load(place))
-        except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile):
+        except (DamagedError, KeyError):
             warnings.warn(f"{place} is damaged; annotations are read again", stacklevel=2)
     table = LabelTable(images, *read())
     try:
@@ -72,18 +74,16 @@ def cached_table(
 
 def _save(place: Path, table: LabelTable) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    draft = place.with_name(f"{place.name}.{os.getpid()}.part")
-    with open(draft, "wb") as file:
+    with replacing(place) as stream:
         np.savez(
-            file,
+            stream,
             names=np.array([os.fsencode(name) for name in table.names], dtype=np.bytes_),
             labels=table.labels,
             class_names=table.class_names,
         )
-    draft.replace(place)
 
 
 def _load(place: Path) -> tuple[list[str], np.ndarray, list[str]]:
-    with open(place, "rb") as file, np.load(file) as stored:
-        names = [os.fsdecode(name) for name in stored["names"]]
-        return names, stored["labels"], stored["class_names"].tolist()
+    stored = read_arrays(place)
+    names = [os.fsdecode(name) for name in stored["names"]]
+    return names, stored["labels"], stored["class_names"].tolist()

@@ -46,7 +46,8 @@ def draw_experiences(
         heading = f"experience {experience.current_experience}\n{len(experience.dataset)} images"
         for axis in line:
             axis.set_axis_off()
-        text = {"transform": line[0].transAxes, "va": "top", "wrap": True}
+        # A dollar sign in the name of a class is a dollar sign, not the beginning of a formula.
+        text = {"transform": line[0].transAxes, "va": "top", "wrap": True, "parse_math": False}
         line[0].text(0, 1, heading, fontsize=10, weight="bold", **text)
         line[0].text(0, 0.68, "\n".join(names), fontsize=9, color=LABELLED, **text)
         targets = experience.dataset.targets.data
@@ -65,7 +66,7 @@ def draw_experiences(
                 captions = [*captions[:3], (f"and {len(captions) - 3} more", "black")]
             for number, (caption, colour) in enumerate(captions):
                 place = {"transform": axis.transAxes, "fontsize": 8, "color": colour}
-                axis.text(0, -0.12 - 0.14 * number, caption, **place)
+                axis.text(0, -0.12 - 0.14 * number, caption, parse_math=False, **place)
     figure.savefig(path, dpi=100)
     return Path(path)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rebll_avalanche.checkpointing.state import pack, unpack
-from rebll_avalanche.files import file_hash, replacing_folder
+from rebll_avalanche.errors import DamagedError
+from rebll_avalanche.files import file_hash, replacing_folder, sweep_drafts
 
 TENSORS, STATE, HASHES = "tensors.safetensors", "state.json", "sha256.json"
+# What reading a damaged or forged checkpoint may raise; nothing of it runs code.
+UNREADABLE = (
+    *(OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError),
+    SafetensorError,
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -64,6 +72,11 @@ class ResumePoint:
     end: dict[str, Any]
     epoch: dict[str, Any]
 
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The settings of the run that saved this; empty if an earlier version did."""
+        return dict((self.epoch or self.end).get("configuration", {}))
+
 
 class CheckpointFolder:
     """The checkpoints of one run.
@@ -73,22 +86,34 @@ class CheckpointFolder:
 
     Args:
         path: Made when the first checkpoint is saved.
+        configuration: The settings of the run, kept in every checkpoint: a folder that has lost its
+            ``config.yaml`` still knows whose weights these are.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, configuration: dict[str, Any] | None = None) -> None:
         self.path = path
+        self.configuration = configuration or {}
 
     def moments(self) -> list[Moment]:
         """What there is, oldest first."""
-        return sorted(Moment.of(entry.name) for entry in self.path.glob("experience-*-*"))
+        moments = []
+        for entry in self.path.glob("experience-*-*"):
+            with suppress(ValueError):  # somebody's copy under another name
+                moments.append(Moment.of(entry.name))
+        return sorted(moments)
 
     def save(self, moment: Moment, state: dict[str, Any]) -> None:
-        """Write a checkpoint; a kill at any time leaves either all of it or none of it."""
+        """Write a checkpoint; a kill at any time leaves either all of it or none of it.
+
+        Raises:
+            OSError: When there is no room for it; earlier checkpoints stay.
+        """
         tensors: dict[str, Tensor] = {}
-        text = json.dumps(pack(state, tensors))
+        owner = {"configuration": self.configuration} if self.configuration else {}
+        text = json.dumps(pack(state | owner, tensors))
         self.path.mkdir(parents=True, exist_ok=True)
         with replacing_folder(self.path / moment.folder) as draft:
-            save_file(_storable(tensors), draft / TENSORS)
+            _save_tensors(_storable(tensors), draft / TENSORS)
             (draft / STATE).write_text(text)
             hashes = {name: file_hash(draft / name) for name in (TENSORS, STATE)}
             (draft / HASHES).write_text(json.dumps(hashes))
@@ -99,6 +124,11 @@ class CheckpointFolder:
         ends = [moment for moment in moments if moment.ended][-2:]
         epochs = [moment for moment in moments if not ends or moment > ends[-1]][-2:]
         self._keep({*ends, *epochs})
+
+    def sweep(self) -> None:
+        """Remove what a kill has left: half-written checkpoints, and those it had no time to drop."""
+        sweep_drafts(self.path)
+        self._prune()
 
     def keep_newest(self) -> None:
         """Drop all but the newest, once a run is over."""
@@ -113,7 +143,7 @@ class CheckpointFolder:
         """Read a checkpoint.
 
         Raises:
-            ValueError: When its bytes are not those that were written.
+            DamagedError: When its bytes are not those that were written.
         """
         folder = self.path / moment.folder
         try:
@@ -127,15 +157,15 @@ class CheckpointFolder:
                 )
                 return state
             problem = f"{' and '.join(damaged)} changed since they were written"
-        except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
+        except UNREADABLE as error:
             problem = f"{type(error).__name__}: {error}"
-        raise ValueError(f"the checkpoint {folder.name} is damaged: {problem}")
+        raise DamagedError(f"the checkpoint {folder.name} is damaged: {problem}")
 
     def newest(self) -> ResumePoint:
         """From where a run goes on; damaged checkpoints are reported and passed over.
 
         Raises:
-            ValueError: When there are checkpoints and all are damaged.
+            DamagedError: When there are checkpoints and all are damaged.
         """
         moments = self.moments()
         for moment in reversed(moments):
@@ -145,13 +175,20 @@ class CheckpointFolder:
                     return ResumePoint(moment, state, {})
                 before = Moment(moment.experience - 1, Moment.END)
                 return ResumePoint(moment, self.load(before) if moment.experience else {}, state)
-            except ValueError as error:
+            except DamagedError as error:
                 warnings.warn(f"{error}; an older one is used", stacklevel=2)
         if moments:
-            raise ValueError(
+            raise DamagedError(
                 f"every checkpoint in {self.path} is damaged; delete that folder to start over"
             )
         return ResumePoint(None, {}, {})
+
+
+def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    try:
+        save_file(tensors, path)
+    except SafetensorError as error:  # how the library reports a full or failing disk
+        raise OSError(errno.EIO, f"the checkpoint could not be written ({error})", path) from error
 
 
 def _storable(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -242,9 +242,7 @@ class RidgeLearner:
 
     # Changing what was learned
 
-    def correct(
-        self, images: Sequence[int], labels: Tensor, vectors: Tensor | None = None
-    ) -> None:
+    def correct(self, images: Sequence[int], labels: Tensor, vectors: Tensor | None = None) -> None:
         """Change labels of images that came before, or give them labels that they did not have.
 
         Args:
@@ -338,7 +336,9 @@ class RidgeLearner:
                 )
             other.records.copy_to(self.records, first_number=max(self.numbers, default=-1) + 1)
         elif (other.records is None) != (self.records is None):
-            raise ValueError("one of the two keeps nothing of single images; give both the same keep")
+            raise ValueError(
+                "one of the two keeps nothing of single images; give both the same keep"
+            )
         self.sums.merge(other.sums)
         self.guesses.merge(other.guesses)
         classes = self.num_classes
@@ -356,7 +356,9 @@ class RidgeLearner:
         """
         records = self._kept("relearning")
         if not records.keeps_vectors:
-            raise ValueError("relearning needs the vectors of all images; learn with keep='vectors'")
+            raise ValueError(
+                "relearning needs the vectors of all images; learn with keep='vectors'"
+            )
         fresh = RidgeLearner(self.sums.num_features, **self.options)
         _relearn(fresh, records)
         fresh._widen(self.num_classes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebll_avalanche.commands.predict import Problems, image_files, plain_name
+from rebll_avalanche.files import replacing_folder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,29 +49,26 @@ def run(arguments: argparse.Namespace) -> int:
         else _tested(trained, arguments.count)
     )
     final = arguments.output or arguments.run / "cam"
-    aside = final.with_name(f".{final.name}.writing")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
+    _check_free(final)
     records = []
-    for number, image in enumerate(shown):
-        scores = trained.scores(image.inputs)[0]
-        maps = trained.activation_maps(image.inputs, grad_cam=arguments.grad_cam)[0]
-        file = f"{number:03d}.jpg"
-        reduced(image.picture).save(aside / file, quality=88)
-        entries = []
-        for column in _chosen(scores, image.truth, trained.threshold, arguments.classes):
-            entry = _entry(trained.class_names[column], scores[column], image.truth, column)
-            entry["file"] = f"{number:03d}-{plain_name(entry['label'])}.jpg"
-            overlay(image.picture, maps[column]).save(aside / entry["file"], quality=88)
-            entries.append(entry)
-        records.append({"name": image.name, "file": file, "maps": entries})
-    if not records:
-        shutil.rmtree(aside)
-        raise ValueError("there is no image to draw maps for")
-    (aside / "cam.json").write_text(
-        json.dumps(records, ensure_ascii=False, indent=1), encoding="utf-8"
-    )
-    _replace(final, aside)
+    with replacing_folder(final) as aside:
+        for number, image in enumerate(shown):
+            scores = trained.scores(image.inputs)[0]
+            maps = trained.activation_maps(image.inputs, grad_cam=arguments.grad_cam)[0]
+            file = f"{number:03d}.jpg"
+            reduced(image.picture).save(aside / file, quality=88)
+            entries = []
+            for column in _chosen(scores, image.truth, trained.threshold, arguments.classes):
+                entry = _entry(trained.class_names[column], scores[column], image.truth, column)
+                name = plain_name(entry["label"])[:80]
+                entry["file"] = f"{number:03d}-{column:03d}-{name}.jpg"
+                overlay(image.picture, maps[column]).save(aside / entry["file"], quality=88)
+                entries.append(entry)
+            records.append({"name": image.name, "file": file, "maps": entries})
+        if not records:
+            raise ValueError("there is no image to draw maps for")
+        text = json.dumps(records, ensure_ascii=False, indent=1)
+        (aside / "cam.json").write_text(text, encoding="utf-8")
     print(final)
     return 1 if problems.count else 0
 
@@ -132,11 +129,8 @@ def _entry(label: str, score: Tensor, truth: Tensor | None, column: int) -> dict
     return {"label": label, "score": float(score), "present": present}
 
 
-def _replace(final: Path, aside: Path) -> None:
-    """Put a finished folder in place of an older one; a folder of something else is refused."""
-    if final.exists():
-        if any(final.iterdir()) and not (final / "cam.json").is_file():
-            shutil.rmtree(aside)
-            raise ValueError(f"{final} holds other files; choose another folder with --output")
-        shutil.rmtree(final)
-    aside.rename(final)
+def _check_free(final: Path) -> None:
+    """Only an older folder of maps is replaced; one of something else is refused."""
+    if final.is_dir() and any(final.iterdir()) and not (final / "cam.json").is_file():
+        raise ValueError(f"{final} holds other files; choose another folder with --output")
+    final.parent.mkdir(parents=True, exist_ok=True)

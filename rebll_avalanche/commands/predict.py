@@ -10,6 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rebll_avalanche.words import printable
+
 if TYPE_CHECKING:
     from rebll_avalanche.inference.predictor import TrainedModel
 
@@ -55,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
                 labels = {name: score for name, score in scores.items() if score > threshold}
                 written = write_maps(trained, picture, path, labels, arguments.cam)
             print(_as_json(path, scores, threshold, written) if arguments.json
-                  else _as_text(path, scores, threshold), flush=True)  # fmt: skip
+                  else printable(_as_text(path, scores, threshold)), flush=True)  # fmt: skip
     return 1 if problems.count else 0
 
 
@@ -68,7 +70,7 @@ class Problems:
     def report(self, message: str) -> None:
         """One more."""
         self.count += 1
-        print(f"skipped: {message}", file=sys.stderr)
+        print(f"skipped: {printable(message)}", file=sys.stderr)
 
     def read(self, paths: Iterable[Path]) -> list[tuple[Path, Any]]:
         """The pictures that can be read, with their paths."""

@@ -16,6 +16,9 @@ def parse(argv: Sequence[str]) -> Any:
 
     def more(parser: Any) -> None:
         parser.add_argument("--folder", help="of the run; by default named after it, in runs/")
+        parser.add_argument(
+            "--start-over", action="store_true", help="throw away what the folder holds of a run"
+        )
 
     config, arguments = parse_settings(argv, prog="rebll run", description=HELP, extend=more)
     arguments.config = config
@@ -30,7 +33,7 @@ def run(arguments: Any) -> int:
     from rebll_avalanche.running.run import run_experiment
 
     stop_on_terminate()
-    print_records(folder, run_experiment(config, folder))
+    print_records(folder, run_experiment(config, folder, start_over=arguments.start_over))
     return 0
 
 

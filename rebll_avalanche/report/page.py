@@ -10,6 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from rebll_avalanche.files import replacing, write_text
 from rebll_avalanche.report.groups import Setting, settings_of
 from rebll_avalanche.report.names import percent
 from rebll_avalanche.report.runs import Run
@@ -72,7 +73,7 @@ def write_report(
     )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    write_text(path, page)
     if figures is not None:
         _save_figures(chapters, Path(figures))
     return path
@@ -94,5 +95,6 @@ def _save_figures(chapters: Sequence[Chapter], folder: Path) -> None:
         for section in chapter.sections:
             for panel in section.panels:
                 name = panel.name.replace(chapter.anchor, title, 1)
-                (folder / f"{name}.svg").write_text(svg_text(panel.figure), encoding="utf-8")
-                panel.figure.savefig(folder / f"{name}.png", dpi=200, facecolor="white")
+                write_text(folder / f"{name}.svg", svg_text(panel.figure))
+                with replacing(folder / f"{name}.png") as stream:
+                    panel.figure.savefig(stream, format="png", dpi=200, facecolor="white")

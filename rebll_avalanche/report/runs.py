@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
+from rebll_avalanche.arrays import read_arrays
+from rebll_avalanche.errors import DamagedError, UnsafeError
+from rebll_avalanche.manifest import check_manifest
 from rebll_avalanche.run_files import (
     CAM_INDEX,
     CAMS,
@@ -21,12 +23,16 @@ from rebll_avalanche.run_files import (
     SAME_BITS,
     SAME_EXPERIMENT,
     SCORES,
+    check_no_links,
     config_of,
     flat,
+    read_settings,
 )
 
 # The sections of config.yaml that decide something; the others are a record of how the run was made.
 DECISIONS = ("benchmark", "model", "method", "training", "evaluation")
+# How the files begin that a page may embed, by their suffix.
+PICTURES = {".jpg": b"\xff\xd8\xff", ".png": b"\x89PNG\r\n\x1a\n"}
 
 
 @dataclass(frozen=True)
@@ -115,18 +121,45 @@ class Run:
     @cached_property
     def scores(self) -> dict[str, np.ndarray] | None:
         """``scores``, ``truth`` and ``class_names`` of the last step's test images."""
-        return _arrays(self.folder / SCORES)
+        stored = _arrays(self.folder / SCORES, "scores", "truth", "class_names")
+        if stored and stored["scores"].shape != stored["truth"].shape:
+            raise DamagedError(f"{self.folder / SCORES} does not fit together")
+        return stored
 
     @cached_property
     def memory(self) -> dict[str, np.ndarray] | None:
         """``labels``, ``provenance``, ``experience`` and ``class_ends``; None without a memory."""
-        return _arrays(self.folder / MEMORY)
+        names = ("labels", "provenance", "experience", "class_ends")
+        stored = _arrays(self.folder / MEMORY, *names)
+        if stored and not (
+            stored["labels"].ndim == 2
+            and stored["labels"].shape == stored["provenance"].shape
+            and stored["experience"].shape == stored["labels"].shape[:1]
+        ):
+            raise DamagedError(f"{self.folder / MEMORY} does not fit together")
+        return stored
 
     @cached_property
     def cams(self) -> list[dict[str, Any]]:
         """What ``rebll cam`` wrote: test images with class activation maps and scores."""
         path = self.folder / CAMS / CAM_INDEX
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+        if not path.is_file():
+            return []
+        try:
+            records: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+            for record in records:
+                _check_picture(path.parent, record["file"])
+                str(record["name"])
+                for entry in record["maps"]:
+                    _check_picture(path.parent, entry["file"])
+                    if not isinstance(entry["score"], int | float):
+                        raise TypeError(f"{entry['score']!r} is no score")
+                    entry["label"], entry["present"]
+        except (TypeError, KeyError, AttributeError, ValueError, RecursionError) as error:
+            raise DamagedError(
+                f"{path} is damaged: {error}; `rebll cam` writes it again"
+            ) from error
+        return records
 
 
 def read_run(folder: str | Path) -> Run:
@@ -138,6 +171,7 @@ def read_run(folder: str | Path) -> Run:
     """
     folder = Path(folder)
     config, metrics = config_of(folder), folder / METRICS
+    check_no_links(folder)
     if not metrics.is_file():
         raise FileNotFoundError(f"{folder} has not finished its first experience: no {METRICS}")
     steps = []
@@ -148,13 +182,13 @@ def read_run(folder: str | Path) -> Run:
         raise FileNotFoundError(
             f"{folder} has not finished its first experience: {metrics} is empty"
         )
-    try:
-        settings = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{config} is not readable YAML: {error}") from error
-    if not isinstance(settings, dict):
-        raise ValueError(f"{config} holds no configuration, but {settings!r}")
-    return Run(folder, settings, tuple(steps))
+    run = Run(folder, read_settings(config), tuple(steps))
+    if not isinstance(run.config.get("seed", 0), int):
+        raise DamagedError(f"{config}: the seed must be a number, not {run.config['seed']!r}")
+    check_manifest(folder)
+    # Read now, so that one damaged file costs its run and not the whole page.
+    _ = run.scores, run.memory, run.cams
+    return run
 
 
 def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
@@ -176,7 +210,7 @@ def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
     for folder in found:
         try:
             runs.append(read_run(folder))
-        except (FileNotFoundError, ValueError) as error:
+        except (OSError, ValueError) as error:
             left_out.append(str(error))
     return runs, left_out
 
@@ -196,13 +230,35 @@ def _step(line: str, where: str) -> Step:
         known = {
             name: fields[name] for name in Step.__dataclass_fields__ if fields.get(name) is not None
         }
-        return Step(**known)
-    except (json.JSONDecodeError, TypeError, AttributeError) as error:
-        raise ValueError(f"{where} is not a result: {error}") from error
+        step = Step(**known)
+        for numbers in (step.metrics, step.per_class_ap, step.relabelling, step.provenance):
+            if not all(isinstance(value, int | float) for value in numbers.values()):
+                raise TypeError("a metric is not a number")
+        if not all(isinstance(values, list) for values in step.loss_terms.values()):
+            raise TypeError("a loss term has no list of values")
+        for number in (step.experience, step.classes_seen, step.seconds):
+            if not isinstance(number, int | float):
+                raise TypeError(f"{number!r} is not a number")
+        return step
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedError(f"{where} is not a result: {error}") from error
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray] | None:
+def _arrays(path: Path, *names: str) -> dict[str, np.ndarray] | None:
     if not path.is_file():
         return None
-    with np.load(path, allow_pickle=False) as stored:
-        return {name: stored[name] for name in stored.files}
+    stored = read_arrays(path)
+    missing = [name for name in names if name not in stored]
+    if missing:
+        raise DamagedError(f"{path} has no {', '.join(missing)}")
+    return stored
+
+
+def _check_picture(folder: Path, name: Any) -> None:
+    """A page carries whatever is embedded in it: pictures of this folder, nothing else."""
+    plain = isinstance(name, str) and Path(name).name == name and "\\" not in name
+    if not plain or Path(name).suffix not in PICTURES or not (folder / name).is_file():
+        raise UnsafeError(f"{name!r} is not the name of a picture in {folder}")
+    with (folder / name).open("rb") as stream:
+        if not stream.read(8).startswith(PICTURES[Path(name).suffix]):
+            raise UnsafeError(f"{folder / name} is not a picture")

@@ -57,6 +57,7 @@ RC = {
     "svg.fonttype": "none",
     "svg.hashsalt": "rebll",
     "text.color": INK,
+    "text.parse_math": False,  # a dollar sign in the name of a class is a dollar sign
     "axes.labelcolor": MUTED,
     "axes.edgecolor": RULE,
     "axes.facecolor": "none",

@@ -11,15 +11,16 @@ from rebll_avalanche.benchmarks.features import check_same_weights
 from rebll_avalanche.checkpointing.foreign import unsaved
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.files import file_hash
-from rebll_avalanche.run_files import RESULTS, config_of
+from rebll_avalanche.run_files import MANIFEST, RESULTS, config_of
 from rebll_avalanche.running.build import build_benchmark, build_network, build_strategy
 from rebll_avalanche.running.folder import (
+    finished_records,
     is_finished,
     locked,
     read_config,
-    read_records,
     write_config,
 )
+from rebll_avalanche.running.label_tables import check_label_table, keep_label_table
 from rebll_avalanche.running.run import learn
 
 
@@ -62,9 +63,12 @@ def extend_run(
             "test_size": test_size,
             "on_error": on_error or config.benchmark.on_error,
         }
+        _check_tables(config, folder, extensions)
         known = any(old["sha256"] == entry["sha256"] for old in extensions)
-        if known and is_finished(folder):
-            return read_records(folder)
+        if is_finished(folder):
+            records = finished_records(folder)
+            if known:
+                return records
         if not is_finished(folder) and (not known or extensions[-1]["sha256"] != entry["sha256"]):
             missing = (
                 f"rebll extend {folder} {extensions[-1]['labels']}" if extensions else "rebll run"
@@ -108,9 +112,21 @@ def extend_run(
                 "extend a run of a method of this package, such as rebll"
             )
         content |= {"extensions": extensions, "class_names": stream.class_names}
+        for stale in (RESULTS, MANIFEST):
+            (folder / stale).unlink(missing_ok=True)
+        if not known:
+            keep_label_table(folder, f"extension-{len(extensions) - 1}", labels)
         write_config(folder, content)
-        (folder / RESULTS).unlink(missing_ok=True)
         return learn(config, folder, strategy, stream, watcher=watcher)
+
+
+def _check_tables(config: Config, folder: Path, extensions: list[dict[str, Any]]) -> None:
+    """Refuse to read an earlier table again that has other rows now."""
+    way_out = "give new rows a table of their own"
+    if config.benchmark.labels is not None:
+        check_label_table(folder, "benchmark", Path(config.benchmark.labels).expanduser(), way_out)
+    for number, extension in enumerate(extensions):
+        check_label_table(folder, f"extension-{number}", Path(extension["labels"]), way_out)
 
 
 def _existing(path: Path) -> Path:

@@ -15,17 +15,32 @@ import yaml
 from filelock import FileLock, Timeout
 
 from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.errors import ChangedError, DamagedError
 from rebll_avalanche.files import replacing_folder, write_text
+from rebll_avalanche.manifest import check_manifest, write_manifest
 from rebll_avalanche.run_files import (
+    CAMS,
     CHECKPOINT,
     CONFIG,
+    LABEL_TABLES,
     LOCK,
+    MANIFEST,
+    MEMORY,
     METRICS,
+    REPORT,
     RESULTS,
+    SCORES,
+    TENSORBOARD,
+    TEXT_LOG,
+    WANDB_ID,
     changes,
+    check_no_links,
     config_of,
+    read_settings,
 )
 from rebll_avalanche.running.environment import versions
+
+WAY_OUT = "put back a copy of the file, or delete the folder and run again"
 
 
 @contextmanager
@@ -33,11 +48,13 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold a run folder; the system gives it back when the process ends, however it ends.
 
     Raises:
+        UnsafeError: When there is a link in it.
         ValueError: When another live process has it, or it is a file.
     """
     if folder.is_file():
         raise ValueError(f"{folder} is a file; choose another name for the folder of the run")
     folder.mkdir(parents=True, exist_ok=True)
+    check_no_links(folder)
     path = folder / LOCK
     try:
         # A data-loading worker does not inherit it: filelock closes it in forked processes.
@@ -71,7 +88,27 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     path = folder / METRICS
     if not path.is_file():
         return []
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        records = [json.loads(line) for line in lines if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"{path} is damaged: {error}; {WAY_OUT}") from error
+    if not all(isinstance(record, dict) and "metrics" in record for record in records):
+        raise DamagedError(f"{path} holds something else than results; {WAY_OUT}")
+    return records
+
+
+def finished_records(folder: Path) -> list[dict[str, Any]]:
+    """The results of a finished run, if they are what the run wrote.
+
+    Raises:
+        DamagedError: When a file was changed since, or is empty.
+    """
+    check_manifest(folder)
+    records = read_records(folder)
+    if not records:
+        raise DamagedError(f"{folder / METRICS} is empty, but the run is finished; {WAY_OUT}")
+    return records
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -79,14 +116,39 @@ def read_config(folder: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: When the folder is not a run.
+        DamagedError: When the file holds no settings.
     """
-    content: dict[str, Any] = yaml.safe_load(config_of(folder).read_text(encoding="utf-8"))
-    return content
+    return read_settings(config_of(folder))
 
 
 def write_config(folder: Path, content: dict[str, Any]) -> None:
     """Write ``config.yaml``."""
     write_text(folder / CONFIG, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
+def check_owner(saved: dict[str, Any], config: Config, folder: Path) -> None:
+    """Refuse to go on with the checkpoint of another experiment.
+
+    Args:
+        saved: The settings that the checkpoint was made under; nothing if nobody wrote them down.
+        config: What is to run now.
+        folder: The run.
+
+    Raises:
+        ChangedError: With every difference.
+    """
+    if saved:
+        _refuse_changes(changes(Config.from_dict(saved).to_dict(), config.to_dict())[0], folder)
+
+
+def _refuse_changes(changed: dict[str, tuple[Any, Any]], folder: Path) -> None:
+    if changed:
+        lines = [f"{key}: was {was!r}, is {now!r}" for key, (was, now) in changed.items()]
+        raise ChangedError(
+            f"{folder} belongs to a run with another configuration:\n  "
+            + "\n  ".join(lines)
+            + "\nrun it as it was, choose another --folder, or delete this one"
+        )
 
 
 def check_unchanged(config: Config, folder: Path) -> None:
@@ -101,13 +163,7 @@ def check_unchanged(config: Config, folder: Path) -> None:
         return
     saved = read_config(folder)
     changed, bits = changes(Config.from_dict(saved).to_dict(), config.to_dict())
-    if changed:
-        lines = [f"{key}: was {was!r}, is {now!r}" for key, (was, now) in changed.items()]
-        raise ValueError(
-            f"{folder} belongs to a run with another configuration:\n  "
-            + "\n  ".join(lines)
-            + "\nrun it as it was, choose another --folder, or delete this one"
-        )
+    _refuse_changes(changed, folder)
     if is_finished(folder):
         return
     for package, number in versions().items():
@@ -120,6 +176,16 @@ def check_unchanged(config: Config, folder: Path) -> None:
 
 def _warn(folder: Path, what: str, was: Any, now: Any, so: str) -> None:
     warnings.warn(f"{folder} was started with {what} {was}, now it is {now}: {so}", stacklevel=4)
+
+
+def clear(folder: Path) -> None:
+    """Remove what a run has written, and nothing else; what names the run goes last."""
+    results = (RESULTS, MANIFEST, METRICS, SCORES, MEMORY, REPORT, TEXT_LOG, WANDB_ID)
+    for name in (*results, CHECKPOINT, CAMS, TENSORBOARD, LABEL_TABLES, CONFIG):
+        if (folder / name).is_dir():
+            shutil.rmtree(folder / name)
+        else:
+            (folder / name).unlink(missing_ok=True)
 
 
 def copy_for_scenario(source: Path, target: Path, scenario: str) -> None:
@@ -136,3 +202,5 @@ def copy_for_scenario(source: Path, target: Path, scenario: str) -> None:
         content = read_config(draft)
         content["benchmark"]["scenario"] = scenario
         write_config(draft, content)
+        if (draft / MANIFEST).is_file():
+            write_manifest(draft)

@@ -13,6 +13,7 @@ import numpy as np
 from avalanche.training.plugins import EvaluationPlugin
 
 from rebll_avalanche.files import replacing, write_text
+from rebll_avalanche.manifest import write_manifest
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.metrics import last_evaluation
 from rebll_avalanche.run_files import MEMORY, METRICS, RESULTS, SCORES
@@ -56,7 +57,10 @@ def write_metrics(folder: Path, records: Sequence[dict[str, Any]]) -> None:
 
 
 def write_results(folder: Path, records: Sequence[dict[str, Any]]) -> None:
-    """``results.csv``: one row per experience; written when the last one is over."""
+    """``results.csv``: one row per experience; written when the last one is over.
+
+    Its presence says that the run is finished, so everything else is on disk before it.
+    """
     names = dict.fromkeys(name for record in records for name in record["metrics"])
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -64,6 +68,7 @@ def write_results(folder: Path, records: Sequence[dict[str, Any]]) -> None:
     for record in records:
         values = [record["metrics"].get(name, "") for name in names]
         writer.writerow([record["experience"], record["classes_seen"], *values, record["seconds"]])
+    write_manifest(folder, {RESULTS: text.getvalue()})
     write_text(folder / RESULTS, text.getvalue())
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder, Moment
 from rebll_avalanche.checkpointing.foreign import unsaved
@@ -17,10 +19,13 @@ from rebll_avalanche.checkpointing.resume import CheckpointPlugin
 from rebll_avalanche.checkpointing.snapshot import capture, restore
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.configuration.methods import METHOD_OPTIONS
+from rebll_avalanche.errors import DamagedError
+from rebll_avalanche.files import sweep_drafts
 from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.plugins import AKDPlugin, OnlineRelabelPlugin
+from rebll_avalanche.plugins.divergence import DivergencePlugin
 from rebll_avalanche.plugins.rebll import PRESETS
-from rebll_avalanche.run_files import CHECKPOINT
+from rebll_avalanche.run_files import CHECKPOINT, CONFIG
 from rebll_avalanche.running import results
 from rebll_avalanche.running.build import (
     build_benchmark,
@@ -35,13 +40,17 @@ from rebll_avalanche.running.environment import (
     versions,
 )
 from rebll_avalanche.running.folder import (
+    check_owner,
     check_unchanged,
+    clear,
+    finished_records,
     has_learned,
     is_finished,
     locked,
-    read_records,
+    read_config,
     write_config,
 )
+from rebll_avalanche.running.label_tables import check_label_table, keep_label_table
 from rebll_avalanche.running.progress import ProgressPlugin, on_terminal
 from rebll_avalanche.running.recorder import Recorder
 from rebll_avalanche.running.stream import evaluation_stream
@@ -55,6 +64,7 @@ def run_experiment(
     *,
     benchmark: MultiLabelBenchmark | None = None,
     watcher: Any = None,
+    start_over: bool = False,
 ) -> list[dict[str, Any]]:
     """Run a configuration in a folder, or go on where it was stopped.
 
@@ -64,23 +74,47 @@ def run_experiment(
         benchmark: Streams to use instead of those that the configuration names.
         watcher: A plugin that shows progress, with a method ``close``; by default a bar, if there
             is a terminal.
+        start_over: Throw away what a run has left in the folder.
 
     Returns:
         The lines of ``metrics.jsonl``, one per experience.
 
     Raises:
-        ValueError: When the folder is in use, or belongs to another configuration.
+        ChangedError: When the folder belongs to another configuration, or to another table of labels.
+        DamagedError: When results or checkpoints are not what was written.
+        DivergedError: When training does not converge.
+        ValueError: When the folder is in use.
     """
     with locked(folder):
+        if start_over:
+            clear(folder)
+        sweep_drafts(folder)
         check_unchanged(config, folder)
-        if is_finished(folder):
-            return read_records(folder)
+        table = Path(config.benchmark.labels).expanduser() if config.benchmark.labels else None
+        learned = has_learned(folder)
+        if table is not None and learned:
+            check_label_table(
+                folder,
+                "benchmark",
+                table,
+                "start over with --start-over, or choose another --folder",
+            )
+        checkpoints = CheckpointFolder(folder / CHECKPOINT)
+        checkpoints.sweep()
+        if not (folder / CONFIG).is_file():  # what was learned here must not get another name
+            check_owner(checkpoints.newest().configuration, config, folder)
+        elif is_finished(folder):
+            records = finished_records(folder)
+            checkpoints.keep_newest()
+            return records
         seed_everything(config.seed)
         benchmark = build_benchmark(config) if benchmark is None else benchmark
         shape = input_shape(benchmark)
         model = build_network(config, shape)
         strategy = build_strategy(config, model, benchmark, folder)
-        if not has_learned(folder):
+        if not learned or not (folder / CONFIG).is_file():
+            if table is not None:
+                keep_label_table(folder, "benchmark", table)
             weights = getattr(benchmark.features, "weights", model.weights)
             write_config(folder, _resolved(config, benchmark, weights, shape))
         return learn(config, folder, strategy, benchmark, watcher=watcher)
@@ -90,8 +124,11 @@ def learn(
     config: Config, folder: Path, strategy: Any, benchmark: Any, *, watcher: Any = None
 ) -> list[dict[str, Any]]:
     """Train and evaluate every experience that is not done yet, writing results after each."""
-    checkpoints = CheckpointFolder(folder / CHECKPOINT)
+    checkpoints = CheckpointFolder(folder / CHECKPOINT, config.to_dict())
     point = checkpoints.newest()
+    check_owner(point.configuration, config, folder)
+    if point.moment is not None:
+        _mention_threads(folder)
     records: list[dict[str, Any]] = point.end.get("records", [])
     if point.end:
         restore(strategy, benchmark.train_stream, point.end["strategy"])
@@ -101,6 +138,7 @@ def learn(
     lost = unsaved(strategy)
     recorder = Recorder()
     strategy.plugins.append(recorder)
+    strategy.plugins.append(DivergencePlugin())
     if watcher is None and on_terminal():
         watcher = ProgressPlugin(benchmark, label=config.method_name)
     if watcher is not None:
@@ -120,6 +158,11 @@ def learn(
         )
     stream = config.evaluation.stream
     pairs = list(zip(benchmark.train_stream, evaluation_stream(benchmark, stream), strict=True))
+    if len(records) > len(pairs):
+        raise DamagedError(
+            f"{folder} has learned {len(records)} experiences, but its configuration has {len(pairs)}: "
+            f"put the {CONFIG} back that says how it was extended"
+        )
     workers = {"num_workers": config.training.num_workers}
     try:
         for train_experience, eval_experience in pairs[len(records) :]:
@@ -131,6 +174,8 @@ def learn(
             page["seconds"] += time.perf_counter() - started
             names = benchmark.class_names
             ends = [hi for _, hi in benchmark.scenario.ranges]
+            for earlier in records:  # they grow with the square of the experiences; one is enough
+                earlier["relabelling_blocks"] = []
             records.append(
                 {
                     "experience": int(train_experience.current_experience),
@@ -154,6 +199,17 @@ def learn(
     results.write_results(folder, records)
     checkpoints.keep_newest()
     return records
+
+
+def _mention_threads(folder: Path) -> None:
+    before = read_config(folder).get("environment", {}).get("threads")
+    now = torch.get_num_threads()
+    if before not in (None, now):
+        warnings.warn(
+            f"{folder} was started with {before} threads and goes on with {now}: sums are rounded in "
+            f"another order, so its last digits may differ; OMP_NUM_THREADS={before} avoids that",
+            stacklevel=2,
+        )
 
 
 def _in_order(metrics: dict[str, float]) -> dict[str, float]:

@@ -41,17 +41,17 @@ def test_vectors_are_the_mean_of_the_last_map(frozen: FrozenFeatures, tmp_path: 
     batch = torch.stack([transform(Image.fromarray(picture)) for picture in PICTURES])
     expected = frozen._model.features(batch).mean(dim=(2, 3))
     torch.testing.assert_close(vectors, expected)
-    (kept,) = tmp_path.glob("*.npy")
+    (kept,) = tmp_path.glob("*.npz")
     written = kept.stat().st_mtime_ns
     assert torch.equal(frozen(ImageArray(PICTURES)), vectors)
     assert kept.stat().st_mtime_ns == written
     frozen(ImageArray(PICTURES[:2]))  # other pictures, another file
-    assert len(list(tmp_path.glob("*.npy"))) == 2
+    assert len(list(tmp_path.glob("*.npz"))) == 2
 
 
 def test_damaged_vectors_are_computed_again(frozen: FrozenFeatures, tmp_path: Path) -> None:
     vectors = frozen(ImageArray(PICTURES))
-    (kept,) = tmp_path.glob("*.npy")
+    (kept,) = tmp_path.glob("*.npz")
     kept.write_bytes(b"nonsense")
     with pytest.warns(UserWarning, match="is damaged"):
         again = frozen(ImageArray(PICTURES))

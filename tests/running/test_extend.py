@@ -116,6 +116,7 @@ def test_a_run_learns_a_new_class_and_fills_its_memory(
     folder = tmp_path / "run"
     before = run_experiment(config, folder, benchmark=pictures)
     records = extend_run(folder, new_labels, new_labels.parent, benchmark=pictures)
+    before[-1]["relabelling_blocks"] = []  # only the newest line has them
     assert records[:2] == before
     assert records[2]["classes_seen"] == 3
     assert "blue" in records[2]["per_class_ap"]

@@ -85,8 +85,7 @@ def test_order_of_experiences_does_not_matter(benchmark):
 
 def test_images_that_come_again_count_once(benchmark):
     strategies = [
-        ClosedForm(model=vector_model(), keep=keep, evaluator=None)
-        for keep in ("labels", "sums")
+        ClosedForm(model=vector_model(), keep=keep, evaluator=None) for keep in ("labels", "sums")
     ]
     for strategy in strategies:
         for experience in benchmark.train_stream:

@@ -1,0 +1,144 @@
+"""Every byte of a run or a cache, compared with what was written down about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from rebll_avalanche.arrays import read_arrays
+from rebll_avalanche.benchmarks.cache import ImageCache
+from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder
+from rebll_avalanche.files import DRAFT
+from rebll_avalanche.manifest import changed_files
+from rebll_avalanche.plugins.divergence import not_finite
+from rebll_avalanche.run_files import (
+    CHECKPOINT,
+    CONFIG,
+    MANIFEST,
+    METRICS,
+    RESULTS,
+    check_no_links,
+    read_settings,
+)
+
+IMAGES = "images.npy"
+
+
+@dataclass
+class Verdict:
+    """What was found about one run or one part of a cache.
+
+    Attributes:
+        path: Where it lies.
+        kind: What it is.
+        problems: What is wrong; a sound one has none.
+        notes: What could not be compared.
+    """
+
+    path: Path
+    kind: str
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def verify(path: Path) -> list[Verdict]:
+    """Check a run, a part of a cache, or every such thing below a folder.
+
+    Raises:
+        FileNotFoundError: When there is nothing there that could be checked.
+    """
+    found = [_verdict(place, kind) for place, kind in _things(path)]
+    if not found:
+        raise FileNotFoundError(
+            f"{path} holds no run and no cache; give a folder that `rebll run` wrote, or a cache folder"
+        )
+    return found
+
+
+def _things(path: Path) -> Iterator[tuple[Path, str]]:
+    """Runs and parts of caches, outermost first; what lies inside of one is part of it."""
+    if path.is_file():
+        if path.suffix == ".npz":
+            yield path, "arrays"
+        return
+    if not path.is_dir():
+        return
+    names = {entry.name for entry in path.iterdir()}
+    if names & {CONFIG, METRICS, CHECKPOINT, MANIFEST}:
+        yield path, "run"
+    elif names & {IMAGES, "checksums.npy"}:
+        yield path, "image cache"
+    else:
+        for name in sorted(names):
+            if not name.endswith(DRAFT):
+                yield from _things(path / name)
+
+
+def _verdict(path: Path, kind: str) -> Verdict:
+    verdict = Verdict(path, kind)
+    check = {"run": _check_run, "image cache": _check_images, "arrays": _check_arrays}[kind]
+    try:
+        check(path, verdict)
+    except (OSError, ValueError, EOFError) as error:
+        verdict.problems.append(str(error))
+    return verdict
+
+
+def _check_arrays(path: Path, verdict: Verdict) -> None:
+    read_arrays(path)
+
+
+def _check_images(path: Path, verdict: Verdict) -> None:
+    shape = np.load(path / IMAGES, mmap_mode="r", allow_pickle=False).shape
+    cache = ImageCache(path, shape)
+    cache.check(range(len(cache)))
+
+
+def _check_run(path: Path, verdict: Verdict) -> None:
+    check_no_links(path)
+    if not (path / CONFIG).is_file():
+        verdict.problems.append(f"{CONFIG} is missing")
+    else:
+        read_settings(path / CONFIG)
+    verdict.problems += changed_files(path, every_byte=True)
+    if (path / RESULTS).is_file() and not (path / MANIFEST).is_file():
+        verdict.notes.append(f"there is no {MANIFEST}, as in runs of earlier versions")
+    for name in ("scores.npz", "memory.npz"):
+        if (path / name).is_file():
+            read_arrays(path / name)
+    _check_checkpoints(path, verdict)
+
+
+def _check_checkpoints(path: Path, verdict: Verdict) -> None:
+    checkpoints = CheckpointFolder(path / CHECKPOINT)
+    moments = checkpoints.moments()
+    for moment in moments:
+        try:
+            state = checkpoints.load(moment)
+        except ValueError as error:
+            verdict.problems.append(str(error))
+            continue
+        strategy = state.get("strategy", state)
+        if isinstance(strategy, dict) and (wrong := not_finite(strategy.get("model", {}))):
+            verdict.problems.append(f"{moment.folder}: {wrong} is not finite")
+        if moment == moments[-1] and "records" in state:
+            _compare_metrics(path, state["records"], verdict)
+    if not moments:
+        verdict.notes.append("there is no checkpoint")
+
+
+def _compare_metrics(path: Path, records: object, verdict: Verdict) -> None:
+    """The newest checkpoint holds the results as well."""
+    try:
+        lines = (path / METRICS).read_text(encoding="utf-8").splitlines()
+        written = [json.loads(line) for line in lines if line.strip()]
+    except (OSError, ValueError, RecursionError) as error:
+        verdict.problems.append(f"{METRICS} cannot be read: {error}")
+        return
+    # Through JSON, which knows no tuples.
+    if json.dumps(written) != json.dumps(json.loads(json.dumps(records))):
+        verdict.problems.append(f"{METRICS} says something else than the checkpoint")

@@ -1,0 +1,34 @@
+"""``rebll verify``: every byte of runs and caches."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = """Compare every byte of runs and caches with the hashes and checksums that were written with them.
+Says what is wrong; the exit code is 1 if anything is."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to check."""
+    parser.add_argument(
+        "paths", nargs="*", type=Path,
+        help="runs, caches, or folders of these; this package's own cache if not given",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Say what was found; 1 if something is damaged."""
+    from rebll_avalanche.benchmarks.contents import cache_folder
+    from rebll_avalanche.checkpointing.verify import verify
+    from rebll_avalanche.words import printable
+
+    damaged = 0
+    for path in arguments.paths or [cache_folder()]:
+        for verdict in verify(path):
+            damaged += bool(verdict.problems)
+            state = "DAMAGED" if verdict.problems else "sound"
+            print(printable(f"{verdict.path}: {verdict.kind}, {state}"))
+            for line in (*verdict.problems, *verdict.notes):
+                print(printable(f"  {line}"))
+    return 1 if damaged else 0

@@ -1,0 +1,96 @@
+"""Which bytes a finished run wrote, so that later edits and damage are noticed.
+
+``manifest.json`` holds a SHA-256 of every result file. It protects against accidents, not against
+somebody who edits it as well. Runs of earlier versions have none and are read as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from rebll_avalanche.errors import DamagedError
+from rebll_avalanche.files import file_hash, write_text
+from rebll_avalanche.run_files import (
+    CONFIG,
+    LABEL_TABLES,
+    MANIFEST,
+    MEMORY,
+    METRICS,
+    RESULTS,
+    SAME_BITS,
+    SCORES,
+    flat,
+    read_settings,
+)
+
+COVERED = (CONFIG, METRICS, RESULTS, SCORES, MEMORY, LABEL_TABLES)
+
+
+def write_manifest(folder: Path, coming: Mapping[str, str] | None = None) -> None:
+    """Write down the hashes of a run's files.
+
+    Args:
+        folder: The run.
+        coming: Texts that are about to be written, by file name.
+    """
+    hashes = {name: file_hash(folder / name) for name in COVERED if (folder / name).is_file()}
+    for name, text in (coming or {}).items():
+        hashes[name] = hashlib.sha256(text.encode("utf-8")).hexdigest()
+    content = {"sha256": hashes, "settings": _settings_hash(folder / CONFIG)}
+    write_text(folder / MANIFEST, json.dumps(content, indent=1) + "\n")
+
+
+def changed_files(folder: Path, *, every_byte: bool = False) -> list[str]:
+    """What is wrong with the files of a finished run; nothing if there is no manifest.
+
+    Args:
+        folder: The run.
+        every_byte: Also name a ``config.yaml`` that was rewritten with the same settings, for
+            instance because the data set has moved.
+    """
+    manifest = folder / MANIFEST
+    if not manifest.is_file():
+        return []
+    try:
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+        hashes, settings = dict(content["sha256"]), content["settings"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return [f"{MANIFEST} is damaged"]
+    problems = []
+    for name, wanted in hashes.items():
+        if name not in COVERED:
+            problems.append(f"{MANIFEST} is damaged")
+        elif not (folder / name).is_file():
+            problems.append(f"{name} is missing")
+        elif file_hash(folder / name) != wanted:
+            same = name == CONFIG and not every_byte and _settings_hash(folder / name) == settings
+            if not same:
+                problems.append(f"{name} changed since the run wrote it")
+    return problems
+
+
+def check_manifest(folder: Path) -> None:
+    """Refuse the results of a finished run that are not what the run wrote.
+
+    Raises:
+        DamagedError: With the names of the files.
+    """
+    problems = changed_files(folder)
+    if problems:
+        raise DamagedError(
+            f"the results in {folder} cannot be trusted: {', '.join(problems)}; put the files back, or "
+            f"delete {MANIFEST} to take them as they are"
+        )
+
+
+def _settings_hash(path: Path) -> str:
+    """A hash of ``config.yaml`` without what changes no result, such as where the data lie."""
+    try:
+        settings = flat(read_settings(path))
+    except (OSError, ValueError, RecursionError):
+        return ""
+    kept = {str(key): value for key, value in settings.items() if key not in SAME_BITS}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()

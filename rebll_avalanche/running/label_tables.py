@@ -1,0 +1,59 @@
+"""Tables of labels that a run has learned from: a run goes on with these, not with edited ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rebll_avalanche.benchmarks.table_rows import changed_rows, fingerprint
+from rebll_avalanche.errors import ChangedError, DamagedError
+from rebll_avalanche.files import write_text
+from rebll_avalanche.run_files import LABEL_TABLES
+
+
+def keep_label_table(folder: Path, name: str, table: Path) -> None:
+    """Remember what a table looks like.
+
+    Args:
+        folder: The run.
+        name: What the run has it for: ``benchmark``, or ``extension-0`` and so on.
+        table: The file.
+    """
+    kept = _read(folder) | {name: fingerprint(table)}
+    write_text(folder / LABEL_TABLES, json.dumps(kept) + "\n")
+
+
+def check_label_table(folder: Path, name: str, table: Path, way_out: str) -> None:
+    """Refuse a table that was edited since the run read it; one that is not there is no news.
+
+    Args:
+        folder: The run.
+        name: As for :func:`keep_label_table`.
+        table: The file.
+        way_out: What else the user may do.
+
+    Raises:
+        ChangedError: Saying which lines changed.
+    """
+    before = _read(folder).get(name)
+    if before is None or not table.is_file():
+        return
+    changed = changed_rows(before, table)
+    if changed:
+        raise ChangedError(
+            f"{table} was edited since {folder} learned from it: {changed}; put the table back as it was, "
+            f"or {way_out}"
+        )
+
+
+def _read(folder: Path) -> dict[str, dict[str, str]]:
+    path = folder / LABEL_TABLES
+    if not path.is_file():
+        return {}
+    try:
+        content: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
+        if all(isinstance(entry["sha256"], str) for entry in content.values()):
+            return content
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    raise DamagedError(f"{path} is damaged; put back a copy, or delete it to go without its check")
