@@ -30,7 +30,7 @@ HEADINGS = (
 )  # fmt: skip
 BEST = {"alpha": ("figure5_alpha", "akd", 1.2), "beta": ("figure5_beta", "rebll", 0.7)}
 # Parameters that the paper does not give: what was measured with one value or another is all shown.
-LEFT_OPEN = {"rebll": "relabel_threshold", "csc": "entropy_reduction"}
+LEFT_OPEN = {"csc": "entropy_reduction"}
 DRAWN = {
     "figure2b": "score histograms",
     "figure3": "label block matrix of the memory",
@@ -122,19 +122,18 @@ def lines_of(
 def sweep_lines(found: Found) -> Iterator[str]:
     """Where the best values of alpha and beta lie."""
     for parameter, (recipe, method, best) in BEST.items():
-        points: dict[tuple[str, str, str], dict[float, float]] = {}
+        points: dict[tuple[str, str, str, str], dict[float, float]] = {}
         for e, line in found.items():
             if e.method == method and e.parameter in ("", parameter):
                 value = float(e.value) if e.parameter else best
-                points.setdefault((e.benchmark, e.scenario, e.network), {})[value] = line.means[
-                    "mAP"
-                ]
+                place = (e.benchmark, e.scenario, e.network, e.training)
+                points.setdefault(place, {})[value] = line.means["mAP"]
         swept = {place: values for place, values in points.items() if len(values) > 1}
         for place, values in swept.items():
             said = ", ".join(f"{value:g}: {values[value]:.1f}" for value in sorted(values))
             top = max(values, key=lambda value: values[value])
             status = "verified" if top == best else f"differs: best {top:g}"
-            where = f"{place[0]} {place[1]}, {place[2]}"
+            where = f"{place[0]} {place[1]}, {place[2]}, {place[3]}"
             yield f"| {recipe} | best {parameter} {best:g} | {said} ({where}) | {status} |"
         if not swept:
             yield f"| {recipe} | best {parameter} {best:g} | not run | not verified |"

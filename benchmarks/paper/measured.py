@@ -13,6 +13,8 @@ from pathlib import Path
 
 from rebll_avalanche.report.runs import Run
 
+# Parameters of a method that the words about its training name.
+IN_WORDS = ("name", "mem_size", "relabel_threshold")
 METRICS = {
     "mAP": "mAP",
     "CF1": "CF1@0.8",
@@ -22,6 +24,9 @@ METRICS = {
 }
 # Images that the recipes of the paper remember.
 MEMORY = {"voc": 40, "coco": 400}
+# Above which probability memory is relabelled. Runs from when the library's default was 0.5 say so in words.
+RELABELLED_ABOVE = {"rebll-best": 0.5}
+USUALLY_ABOVE = 0.8
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,13 @@ class Experiment:
 
     @property
     def optimizer(self) -> str:
-        """The words without learning rate and memory, of which methods have their own, or none."""
+        """The words without learning rate, memory and graph, of which methods have their own, or none.
+
+        "graph without its activation" marks what was measured before CSC's network had all of its
+        authors' activations.
+        """
         first, *others = self.training.split(", ")
-        kept = [words for words in others if not words.startswith("memory")]
+        kept = [words for words in others if not words.startswith(("memory", "graph"))]
         return ", ".join([first.split()[0], *kept])
 
 
@@ -89,13 +98,22 @@ def training(run: Run) -> str:
     memory, usual = run.config["method"].get("mem_size"), MEMORY.get(benchmark["name"])
     if memory is not None and memory != usual:
         words.append(f"memory of {memory}")
+    usual_threshold = RELABELLED_ABOVE.get(run.method, USUALLY_ABOVE)
+    if (threshold := relabelled_above(run)) not in (None, usual_threshold):
+        words.append(f"memory relabelled above {threshold:g}")
     return ", ".join(words)
+
+
+def relabelled_above(run: Run) -> float | None:
+    """The threshold that a run relabelled its memory with; None if it did not, or did not say."""
+    parameters = run.config.get("method_as_run", {}).get("parameters", {})
+    return parameters.get("relabel_threshold") if parameters.get("relabel", True) else None
 
 
 def from_run(run: Run) -> Measured | None:
     """A run on test images with at most one parameter that is not the method's own; None for others."""
     method = {key: value for key, value in run.config["method"].items() if value is not None}
-    changed = {key: value for key, value in method.items() if key not in ("name", "mem_size")}
+    changed = {key: value for key, value in method.items() if key not in IN_WORDS}
     if changed.get("preset") == "paper":
         del changed["preset"]
     tested = run.config["evaluation"]["stream"] == "test"

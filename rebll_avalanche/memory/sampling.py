@@ -152,6 +152,9 @@ class OptimisedDistribution:
     distribution ``h`` of the rest with the smallest :math:`KL(p \| h)`; one of several equal ones is
     drawn at random.
 
+    The direction of the divergence is a reading. This one punishes the loss of a class; in the sum of
+    the other, :math:`KL(h \| p)`, a class that memory has lost does not appear.
+
     Args:
         rho: Power of the shares: 0 gives every class the same.
         batch_size: How many images join at a time.

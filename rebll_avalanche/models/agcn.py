@@ -154,6 +154,10 @@ def normalised_graph(correlation: Tensor, threshold: Tensor | float) -> Tensor:
 
     Frequencies from ``threshold`` on become edges; the edges of a column share a weight of 0.25 beside
     the 1 that every label keeps for itself; then ``D A^T D`` with ``D = diag(row sums ^ -1/2)``.
+
+    From the second experience on this is a reading: how the blocks of old labels, of new ones and
+    between them are scaled once they are put together is not settled by the publication. Here one rule
+    holds for the whole graph, so that a label's weight does not depend on when it came.
     """
     itself = torch.eye(len(correlation), dtype=correlation.dtype, device=correlation.device)
     edges = (correlation >= threshold).to(correlation.dtype) * (1 - itself)

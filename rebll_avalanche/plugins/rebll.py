@@ -27,6 +27,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "alpha": 0.0,
         "lambda_new": 0.3,
         "policy": "prs",
+        "relabel_threshold": 0.5,  # as it was chosen: this teacher's probabilities are calibrated
     },
 }
 

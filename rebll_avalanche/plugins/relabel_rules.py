@@ -17,7 +17,7 @@ def labels_from(
     probability: Tensor,
     *,
     rule: str = "score",
-    threshold: float = 0.5,
+    threshold: float,
     exponent: float = 0.0,
     detach_weight: bool = False,
     shares: Tensor | None = None,
@@ -37,11 +37,12 @@ def labels_from(
         shares: Of each class, for ``"prevalence"``.
 
     >>> said = torch.tensor([[0.4, 0.9], [0.3, 0.8], [0.1, 0.7]])
-    >>> labels_from(said)[:, 0].tolist()
+    >>> labels_from(said, threshold=0.5)[:, 0].tolist()
     [0.0, 0.0, 0.0]
-    >>> labels_from(said, rule="posterior", exponent=3.6)[:, 0].tolist()
+    >>> labels_from(said, threshold=0.5, rule="posterior", exponent=3.6)[:, 0].tolist()
     [1.0, 0.0, 0.0]
-    >>> labels_from(said, rule="prevalence", shares=torch.tensor([0.3, 0.3]))[:, 1].tolist()
+    >>> shares = torch.tensor([0.3, 0.3])
+    >>> labels_from(said, threshold=0.5, rule="prevalence", shares=shares)[:, 1].tolist()
     [1.0, 0.0, 0.0]
     """
     if rule == "soft":

@@ -30,7 +30,8 @@ class RebLL(FineTuning):
         lambda_akd: Weight of L_cls once there is a teacher; L_akd gets the rest.
         lambda_er: Weight of the replay.
         lambda_new: Weight of the new classes' absence from memory.
-        relabel_threshold: A missing label becomes 1 if the probability is above, else 0.
+        relabel_threshold: A missing label becomes 1 if the probability is above, else 0; 0.8 unless said
+            (0.5 in the best preset). The paper does not give it.
         exponent: ``"adaptive"`` or ``"fixed"``.
         teacher_targets: ``"printed"`` or ``"corrected"``.
         replay_loss: ``"er"`` or ``"bce"``.

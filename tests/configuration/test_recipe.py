@@ -97,7 +97,7 @@ def test_recipes_of_the_paper() -> None:
     recipes = {path.stem: path for path in PAPER.glob("*.yaml") if path.stem not in SHARED}
     assert set(recipes) >= {*(f"table{n}" for n in range(1, 7)), "figure2b", "figure3", "figure4"}
     for path in recipes.values():
-        for profile in ("paper", "small", "whole", "features"):
+        for profile in ("paper", "small", "whole", "whole-lite2", "features"):
             settings, study = read_recipe(path, profile)
             config = Config.from_dict(settings)
             runs = plan(config, study)
@@ -106,7 +106,7 @@ def test_recipes_of_the_paper() -> None:
             assert memories <= {40 if config.benchmark.name == "voc" else 400}
 
 
-@pytest.mark.parametrize("profile", ["paper", "small", "whole", "features"])
+@pytest.mark.parametrize("profile", ["paper", "small", "whole", "whole-lite2", "features"])
 @pytest.mark.parametrize("name", ["voc", "coco"])
 def test_values_of_the_profiles(name: str, profile: str) -> None:
     argv = [str(PAPER / f"{name}.yaml"), "--profile", profile, "--data-root", "data"]

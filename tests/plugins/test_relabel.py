@@ -43,7 +43,7 @@ def test_block_matrix_after_three_experiences():
     script[1, 0, 1] = 0.9  # f2 finds class 1 in image 0
     script[0, 2, 0] = 0.9  # f1 finds class 0 in image 2
     script[2, 3, 2] = 0.9  # f3 finds class 2 in image 3
-    script[1, 4, 1] = 0.5  # exactly at the threshold: not positive
+    script[1, 4, 1] = 0.8  # exactly at the threshold: not positive
     script[1, 5, 0] = 0.9  # f2 finds class 0 in image 5
     # Traps: a later model would say otherwise, but what is filled once stays.
     script[2, 0, 1] = 0.1

@@ -17,7 +17,7 @@ def test_posterior_is_half_where_the_loss_does_not_care():
     """At the score that the rule begins to call present, present and absent labels pull equally hard."""
     exponent = 1.2 * math.log(20)
     scores = torch.linspace(0.01, 0.99, 981, dtype=torch.float64).unsqueeze(1)
-    present = labels_from(scores, rule="posterior", exponent=exponent).flatten()
+    present = labels_from(scores, threshold=0.5, rule="posterior", exponent=exponent).flatten()
     first = int(present.argmax())
     assert 0 < first < len(scores) - 1
     assert bool(present[first:].all())
@@ -34,20 +34,21 @@ def test_posterior_is_half_where_the_loss_does_not_care():
 
 def test_without_asymmetry_the_posterior_is_the_score():
     said = torch.rand(20, 3)
-    assert torch.equal(labels_from(said, rule="posterior"), labels_from(said))
+    as_said = labels_from(said, threshold=0.8)
+    assert torch.equal(labels_from(said, threshold=0.8, rule="posterior"), as_said)
 
 
 def test_prevalence_takes_the_highest_of_each_class():
     said = torch.rand(30, 4, generator=torch.Generator().manual_seed(0))
     shares = torch.tensor([0.0, 0.1, 0.5, 1.0])
-    labels = labels_from(said, rule="prevalence", shares=shares)
+    labels = labels_from(said, threshold=0.8, rule="prevalence", shares=shares)
     for column, count in enumerate([0, 3, 15, 30]):
         highest = said[:, column].sort(descending=True).indices[:count]
         assert labels[:, column].nonzero().flatten().tolist() == highest.sort().values.tolist()
     same = torch.full((4, 1), 0.7)  # equal scores: still no more than the share
-    assert labels_from(same, rule="prevalence", shares=torch.tensor([0.5])).sum() == 2
+    assert labels_from(same, threshold=0.8, rule="prevalence", shares=torch.tensor([0.5])).sum() == 2
     with pytest.raises(ValueError, match="shares"):
-        labels_from(said, rule="prevalence")
+        labels_from(said, threshold=0.8, rule="prevalence")
 
 
 def test_shares_of_a_stream_survive_a_restart():
