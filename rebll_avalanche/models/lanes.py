@@ -42,6 +42,10 @@ class LanedViT(OnFrozenTransformer, GrowingHead):
     """
 
     lane_sizes: Tensor
+    selectors: nn.Parameter
+    prompts: nn.Parameter
+    old_selectors: nn.Parameter
+    old_prompts: nn.Parameter
 
     def __init__(
         self,
