@@ -20,6 +20,8 @@ _EXPORTS = {
     "MultiLabelScenes": "benchmarks",
     "VOC2007": "benchmarks",
     "from_csv": "benchmarks",
+    "from_table": "benchmarks",
+    "read_table": "tables",
     "multilabel_benchmark": "benchmarks",
     "multilabel_evaluator": "metrics",
     "multilabel_metrics": "metrics",
@@ -57,6 +59,7 @@ __all__ = [
     "build_model",
     "build_optimizer",
     "from_csv",
+    "from_table",
     "get_method",
     "keep_freed_memory",
     "last_evaluation",
@@ -65,6 +68,7 @@ __all__ = [
     "multilabel_evaluator",
     "multilabel_metrics",
     "read_metrics",
+    "read_table",
     "run_experiment",
     "run_stream",
     "seed_everything",
@@ -76,6 +80,7 @@ if TYPE_CHECKING:
         VOC2007,
         MultiLabelScenes,
         from_csv,
+        from_table,
         multilabel_benchmark,
     )
     from rebll_avalanche.inference.predictor import load_run
@@ -101,6 +106,7 @@ if TYPE_CHECKING:
     from rebll_avalanche.running.stream import run_stream
     from rebll_avalanche.scenario import Scenario
     from rebll_avalanche.strategies import METHODS, RebLL, get_method
+    from rebll_avalanche.tables import read_table
 
 
 def __getattr__(name: str) -> Any:

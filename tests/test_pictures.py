@@ -81,12 +81,12 @@ def test_what_is_transparent_becomes_white(photo, tmp_path):
 
 def test_other_ways_to_hold_colours_look_the_same(photo, tmp_path):
     grey = photo.convert("L")
-    for name, given in (
+    for name, form in (
         ("grey.png", grey),
         ("la.png", grey.convert("LA")),
         ("p.png", grey.convert("P")),
     ):
-        given.save(tmp_path / name)
+        form.save(tmp_path / name)
         assert np.array_equal(
             np.asarray(read_picture(tmp_path / name)), np.asarray(grey.convert("RGB"))
         ), name

@@ -2,7 +2,7 @@
 
 from rebll_avalanche.benchmarks.coco import COCO2014
 from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark, multilabel_benchmark
-from rebll_avalanche.benchmarks.own import from_csv
+from rebll_avalanche.benchmarks.own import from_csv, from_table
 from rebll_avalanche.benchmarks.scenes import MultiLabelScenes
 from rebll_avalanche.benchmarks.targets import MultiLabelTargets
 from rebll_avalanche.benchmarks.transforms import evaluation_transform, training_transform
@@ -16,6 +16,7 @@ __all__ = [
     "MultiLabelTargets",
     "evaluation_transform",
     "from_csv",
+    "from_table",
     "multilabel_benchmark",
     "training_transform",
 ]

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rebll_avalanche.benchmarks.cache import cached_images
 from rebll_avalanche.benchmarks.images import ImageFiles, Source, as_source
+from rebll_avalanche.errors import MissingFileError, PictureError
 from rebll_avalanche.labels import check_targets
 
 
@@ -69,7 +70,7 @@ def _report(name: str, files: ImageFiles, problems: dict[int, str], on_error: st
     if on_error == "skip":
         warnings.warn(f"{message}; they are skipped", stacklevel=4)
         return
-    kind = FileNotFoundError if set(problems.values()) == {"missing"} else ValueError
+    kind = MissingFileError if set(problems.values()) == {"missing"} else PictureError
     raise kind(
         f"{message}; repair them, or go on without them: on_error='skip' in Python, on a command line "
         "--benchmark.on_error skip (rebll extend: --on-error skip)"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +14,10 @@ from rebll_avalanche.benchmarks.transforms import (
     evaluation_transform,
     training_transform,
 )
-from rebll_avalanche.benchmarks.voc import POLICIES
+from rebll_avalanche.errors import MissingFileError, TableError
 from rebll_avalanche.scenario import Experiences, Scenario
+from rebll_avalanche.tables.coco import read_coco_file
+from rebll_avalanche.tables.table import POLICIES
 from rebll_avalanche.words import check_choice
 
 
@@ -53,7 +52,7 @@ class COCO2014(MultiLabelBenchmark):
         train, test = (read_coco(root, split, crowd=crowd) for split in ("train2014", "val2014"))
         if train.class_names != test.class_names:
             differing = sorted(set(train.class_names) ^ set(test.class_names))
-            raise ValueError(
+            raise TableError(
                 f"train2014 and val2014 do not have the same classes: {', '.join(differing)}"
             )
         super().__init__(
@@ -79,7 +78,7 @@ def read_coco(root: str | Path, split: str, *, crowd: str = "drop") -> LabelTabl
     annotations, images = folder / "annotations" / f"instances_{split}.json", folder / split
     for path in (annotations, images):
         if not path.exists():
-            raise FileNotFoundError(
+            raise MissingFileError(
                 f"no COCO {split} images: {path} is missing; name the folder that holds annotations and "
                 f"{split} (--data-root on a command line, root= in Python)"
             )
@@ -87,24 +86,5 @@ def read_coco(root: str | Path, split: str, *, crowd: str = "drop") -> LabelTabl
 
 
 def _read(annotations: Path, crowd: str) -> tuple[list[str], np.ndarray, list[str]]:
-    from pycocotools.coco import COCO
-
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            coco = COCO(str(annotations))
-    except (json.JSONDecodeError, KeyError) as error:
-        raise ValueError(
-            f"cannot read {annotations}: {error}; the download is not complete"
-        ) from error
-    categories = sorted(coco.cats.values(), key=lambda category: category["name"])
-    columns = {category["id"]: column for column, category in enumerate(categories)}
-    samples = sorted(coco.imgs)
-    rows = {image: row for row, image in enumerate(samples)}
-    labels = np.zeros((len(samples), len(columns)), dtype=np.float32)
-    # Crowds first: a plain object in the same image has the last word.
-    for crowds, value in ((1, POLICIES[crowd]), (0, 1.0)):
-        chosen = [entry for entry in coco.anns.values() if entry.get("iscrowd", 0) == crowds]
-        where = [rows[entry["image_id"]] for entry in chosen]
-        labels[where, [columns[entry["category_id"]] for entry in chosen]] = value
-    names = [coco.imgs[image]["file_name"] for image in samples]
-    return names, labels, [category["name"] for category in categories]
+    table = read_coco_file(annotations, crowd=crowd)
+    return list(table.images), table.labels, list(table.class_names)

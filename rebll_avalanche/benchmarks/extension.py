@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark, MultiLabelExperience
 from rebll_avalanche.benchmarks.images import Inputs
-from rebll_avalanche.benchmarks.own import read_csv
+from rebll_avalanche.benchmarks.own import split_table
 from rebll_avalanche.benchmarks.transforms import (
     evaluation_transform,
     is_picture,
@@ -23,6 +23,7 @@ from rebll_avalanche.benchmarks.transforms import (
 )
 from rebll_avalanche.labels import UNKNOWN
 from rebll_avalanche.scenario import Scenario
+from rebll_avalanche.tables import read_csv
 
 
 def read_new_images(
@@ -38,7 +39,8 @@ def read_new_images(
 
     Images without any label are kept: they show what a class does not look like.
     """
-    train, test, names = read_csv(labels, images, test_size=test_size, seed=seed)
+    table = read_csv(labels, images=images)
+    train, test, names = split_table(table, test_size=test_size, seed=seed)
     return MultiLabelBenchmark(
         train,
         test,

@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from rebll_avalanche.benchmarks.contents import Content, contents
-from rebll_avalanche.pictures import picture_problem, read_picture
+from rebll_avalanche.pictures import picture_problem, read_picture, to_rgb
 
 
 class Source(Protocol):
@@ -79,6 +79,28 @@ class ImageArray:
         return picture
 
 
+class ImageObjects:
+    """Pictures that are objects of Pillow's, given out row by row: those of a data set.
+
+    Args:
+        pictures: By index.
+        rows: Which of them.
+    """
+
+    pictures = True
+
+    def __init__(self, pictures: Sequence[Any], rows: Sequence[int] | np.ndarray) -> None:
+        self.given = pictures
+        self.rows = np.asarray(rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Image.Image | np.ndarray:
+        picture = self.given[int(self.rows[index])]
+        return to_rgb(picture) if isinstance(picture, Image.Image) else np.asarray(picture)
+
+
 class Rows:
     """Inputs that are already numbers: feature vectors, tables, tensors of any shape.
 
@@ -124,7 +146,7 @@ def as_source(images: Any) -> Source:
     Raises:
         ValueError: When it has no length or no items by index.
     """
-    if isinstance(images, ImageFiles | ImageArray | Rows | Inputs):
+    if isinstance(images, ImageFiles | ImageArray | ImageObjects | Rows | Inputs):
         return images
     if isinstance(images, np.ndarray | Tensor):
         if images.ndim == 4 and images.shape[-1] == 3 and images.dtype in (np.uint8, torch.uint8):

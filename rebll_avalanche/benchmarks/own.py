@@ -1,9 +1,8 @@
-"""Somebody's own pictures, labelled in a CSV file."""
+"""Somebody's own pictures, labelled in a CSV file or another table."""
 
 from __future__ import annotations
 
-import csv
-import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,19 @@ from typing import Any
 import numpy as np
 
 from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
-from rebll_avalanche.benchmarks.images import ImageFiles
+from rebll_avalanche.benchmarks.images import ImageFiles, ImageObjects, Source
 from rebll_avalanche.benchmarks.transforms import (
     Transform,
     evaluation_transform,
     training_transform,
 )
+from rebll_avalanche.errors import TableError
 from rebll_avalanche.scenario import Experiences, Scenario
+from rebll_avalanche.tables import AnnotationTable, read_csv, read_table
 from rebll_avalanche.words import nearest
 
-SPLIT_NAMES = ("train", "test")
 # Pictures and their label matrix.
-Split = tuple[ImageFiles, np.ndarray]
+Split = tuple[Source, np.ndarray]
 
 
 def from_csv(
@@ -31,6 +31,7 @@ def from_csv(
     images: str | Path,
     scenario: str | Experiences | Scenario,
     class_names: Sequence[str] | None = None,
+    about: Sequence[str] | None = None,
     test_size: float = 0.2,
     seed: int = 0,
     image_size: int = 224,
@@ -47,14 +48,23 @@ def from_csv(
         park.jpg,dog
 
     Labels may be separated by ``;`` or ``|`` or stand in columns of their own, and a picture may have
-    several rows. The first row is a header if its first cell is not a file name. A header may name
-    a column ``split`` that says ``train`` or ``test`` for each row.
+    several rows. A file without a label shows none of the classes. Or there is a column per class::
+
+        file,car,person
+        street.jpg,1,1
+        park.jpg,0,
+
+    with 1, 0, blank for unknown and -1 for uncertain. A header may name a column ``split`` that says
+    ``train`` or ``test`` for each row; columns of dates, places and the like are left out. How the file
+    was read is written to standard error.
 
     Args:
         labels: The CSV file.
         images: The folder that file names are relative to.
         scenario: ``"B5-C3"``, or one list of class names per experience.
         class_names: The names that may occur; by default all that do.
+        about: The classes that the file speaks about, if not those that it names: all others are left
+            out, and those that no row has are absent.
         test_size: Share of each class's pictures to test on if there is no ``split`` column.
         seed: Of this choice, and of the validation images where ``validation_size`` asks for some.
         image_size: Side of the square that images are resized to.
@@ -63,10 +73,59 @@ def from_csv(
         **options: See :func:`multilabel_benchmark`.
 
     Raises:
-        FileNotFoundError: When the file or a picture is not there.
-        ValueError: When the file is not such a table, or a name is not in ``class_names``.
+        MissingFileError: When the file or a picture is not there.
+        TableError: When the file is not such a table, or a name is not in ``class_names``.
     """
-    train, test, names = read_csv(labels, images, class_names, test_size=test_size, seed=seed)
+    table = read_csv(labels, images=images, about=about)
+    return _streams(
+        table,
+        class_names,
+        scenario,
+        test_size=test_size,
+        seed=seed,
+        image_size=image_size,
+        train_transform=train_transform,
+        eval_transform=eval_transform,
+        **options,
+    )
+
+
+def from_table(
+    table: Any,
+    *,
+    scenario: str | Experiences | Scenario,
+    images: str | Path | None = None,
+    class_names: Sequence[str] | None = None,
+    about: Sequence[str] | None = None,
+    **options: Any,
+) -> MultiLabelBenchmark:
+    """Streams from a table of labels in any form that :func:`rebll_avalanche.tables.read_table` reads.
+
+    Args:
+        table: A file, a folder, a data frame, a data set, or a pair of pictures and labels.
+        scenario: ``"B5-C3"``, or one list of class names per experience.
+        images: The folder that file names are relative to.
+        class_names: The names that may occur; of a label matrix, the names of its columns.
+        about: See :func:`from_csv`.
+        **options: See :func:`from_csv`.
+    """
+    read = read_table(table, images=images, about=about, class_names=class_names)
+    return _streams(read, class_names, scenario, **options)
+
+
+def _streams(
+    table: AnnotationTable,
+    class_names: Sequence[str] | None,
+    scenario: str | Experiences | Scenario,
+    *,
+    test_size: float = 0.2,
+    seed: int = 0,
+    image_size: int = 224,
+    train_transform: Transform | None = None,
+    eval_transform: Transform | None = None,
+    **options: Any,
+) -> MultiLabelBenchmark:
+    train, test, names = split_table(table, class_names, test_size=test_size, seed=seed)
     return MultiLabelBenchmark(
         train,
         test,
@@ -80,63 +139,49 @@ def from_csv(
     )
 
 
-def read_csv(
-    labels: str | Path,
-    images: str | Path,
+def split_table(
+    table: AnnotationTable,
     class_names: Sequence[str] | None = None,
     *,
     test_size: float = 0.2,
     seed: int = 0,
 ) -> tuple[Split, Split, list[str]]:
-    """Training pictures, test pictures and class names of a table; see :func:`from_csv`."""
-    table, splits = _read_rows(Path(labels).expanduser())
-    names = sorted(class_names or {name for found in table.values() for name in found})
-    columns = {name: column for column, name in enumerate(names)}
-    matrix = np.zeros((len(table), len(names)), dtype=np.float32)
-    for row, (file, found) in enumerate(table.items()):
-        for name in found:
-            if name not in columns:
-                raise ValueError(f"{labels}: {file} has the label {name!r}; {_hint(name, names)}")
-            matrix[row, columns[name]] = 1
-    if splits:
-        testing = np.array([splits[file] == "test" for file in table])
+    """Training pictures, test pictures and class names of a table; says how it was read.
+
+    Args:
+        table: What was read.
+        class_names: The names that may occur; by default all that do.
+        test_size: Share of each class's pictures to test on if the table does not say.
+        seed: Of this choice.
+    """
+    print(f"{table.source}: {table.summary}", file=sys.stderr)
+    if class_names is not None:
+        _check_known(table, sorted(class_names))
+        table = table.about(sorted(class_names))
+    if table.splits is not None:
+        testing = np.array([split == "test" for split in table.splits])
     else:
-        testing = _choose_test(matrix, test_size, seed)
-    folder = Path(images).expanduser()
-    files = np.array([str(folder / file) for file in table])
-    train, test = ((ImageFiles(files[rows].tolist()), matrix[rows]) for rows in (~testing, testing))
-    return train, test, names
+        testing = _choose_test(table.labels, test_size, seed)
+    train, test = (
+        (_source(table, np.flatnonzero(rows)), table.labels[rows]) for rows in (~testing, testing)
+    )
+    return train, test, list(table.class_names)
 
 
-def _read_rows(path: Path) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Label names and, where there is such a column, the split of each file."""
-    if not path.is_file():
-        raise FileNotFoundError(f"no label file at {path}")
-    with open(path, newline="", encoding="utf-8-sig") as lines:
-        rows = [row for row in csv.reader(lines) if any(cell.strip() for cell in row)]
-    header = [cell.strip().lower() for cell in rows[0]] if rows else []
-    if header and not Path(header[0]).suffix:
-        rows = rows[1:]
-    else:
-        header = []
-    split_column = header.index("split") if "split" in header else None
-    table: dict[str, list[str]] = {}
-    splits: dict[str, str] = {}
-    for row in rows:
-        file = row[0].strip()
-        cells = [cell for column, cell in enumerate(row) if column not in (0, split_column)]
-        found = [name.strip() for cell in cells for name in re.split(r"[;|]", cell)]
-        table.setdefault(file, []).extend(name for name in found if name)
-        if split_column is not None:
-            split = row[split_column].strip() if split_column < len(row) else ""
-            if split not in SPLIT_NAMES or splits.setdefault(file, split) != split:
-                raise ValueError(
-                    f"{path}: the split of {file} must be train or test, the same in all of its "
-                    f"rows, got {split!r}"
-                )
-    if not any(table.values()):
-        raise ValueError(f"{path} has no labels; each row needs a file name and label names")
-    return table, splits
+def _source(table: AnnotationTable, rows: np.ndarray) -> Source:
+    if table.pictures is None:
+        return ImageFiles([table.images[row] for row in rows])
+    return ImageObjects(table.pictures, rows)
+
+
+def _check_known(table: AnnotationTable, names: Sequence[str]) -> None:
+    for column, name in enumerate(table.class_names):
+        if name not in names:
+            rows = np.flatnonzero(table.labels[:, column] == 1)
+            where = Path(table.images[rows[0]]).name if len(rows) else "its header"
+            raise TableError(
+                f"{table.source}: {where} has the label {name!r}; {_hint(name, names)}"
+            )
 
 
 def _choose_test(matrix: np.ndarray, share: float, seed: int) -> np.ndarray:
@@ -148,11 +193,12 @@ def _choose_test(matrix: np.ndarray, share: float, seed: int) -> np.ndarray:
         raise ValueError(f"test_size must be between 0 and 1, got {share}")
     testing = np.zeros(len(matrix), dtype=bool)
     shuffled = np.random.default_rng(seed).permutation(len(matrix))
-    counts = matrix.sum(axis=0).astype(int)
+    positive = matrix == 1
+    counts = positive.sum(axis=0)
     for column in np.argsort(counts, kind="stable"):
         wanted = max(round(share * counts[column]), int(counts[column] > 1))
-        wanted -= int(matrix[testing, column].sum())
-        free = shuffled[(matrix[shuffled, column] == 1) & ~testing[shuffled]]
+        wanted -= int(positive[testing, column].sum())
+        free = shuffled[positive[shuffled, column] & ~testing[shuffled]]
         testing[free[: max(wanted, 0)]] = True
     return testing
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 
@@ -17,8 +16,11 @@ from rebll_avalanche.benchmarks.transforms import (
     evaluation_transform,
     training_transform,
 )
-from rebll_avalanche.labels import UNKNOWN
+from rebll_avalanche.errors import MissingFileError, TableError
 from rebll_avalanche.scenario import Experiences, Scenario
+from rebll_avalanche.tables.table import POLICIES
+from rebll_avalanche.tables.text import decoded, read_bytes
+from rebll_avalanche.tables.voc import read_objects
 from rebll_avalanche.words import check_choice
 
 VOC_CLASSES = (
@@ -28,8 +30,6 @@ VOC_CLASSES = (
 )  # fmt: skip
 # The annotations of the test images of 2012 were never published.
 SPLITS = {"2007": ("trainval", "test"), "2012": ("train", "val")}
-# What an object that does not count as a plain example makes of its label.
-POLICIES = {"drop": 0.0, "keep": 1.0, "unknown": UNKNOWN}
 
 
 class VOC2007(MultiLabelBenchmark):
@@ -103,19 +103,20 @@ def read_voc(
 
         VOCDetection(str(root), year=year, image_set=split, download=True)
     if not listing.is_file():
-        raise FileNotFoundError(
+        raise MissingFileError(
             f"no VOC {year} {split} images: {listing} is missing; name the folder that holds VOCdevkit "
             "(--data-root on a command line, root= in Python), or download it with download=True in Python"
         )
-    names = [line.split()[0] for line in listing.read_text().splitlines() if line.strip()]
+    text, _ = decoded(read_bytes(listing), str(listing))
+    names = [line.split()[0] for line in text.splitlines() if line.strip()]
     folder, images = devkit / "Annotations", devkit / "JPEGImages"
     for needed in (folder, images):
         if not needed.is_dir():
-            raise FileNotFoundError(f"{needed} is missing; the download is not complete")
+            raise MissingFileError(f"{needed} is missing; the download is not complete")
     present = set(os.listdir(folder))
     missing = [name for name in names if f"{name}.xml" not in present]
     if missing:
-        raise FileNotFoundError(
+        raise MissingFileError(
             f"{len(missing)} of {len(names)} annotations of {split} are missing, the first is "
             f"{folder / missing[0]}.xml; the download is not complete"
         )
@@ -135,17 +136,11 @@ def read_voc(
 def _read_annotation(
     path: str, row: np.ndarray, columns: dict[str, int], difficult_label: float
 ) -> None:
-    try:
-        root = ElementTree.parse(path).getroot()
-    except ElementTree.ParseError as error:
-        raise ValueError(f"cannot read {path}: {error}; the download is not complete") from error
     plain: set[int] = set()
     difficult: set[int] = set()
-    for entry in root.iter("object"):
-        name = entry.findtext("name", "").strip()
+    for name, marked in read_objects(path):
         if name not in columns:
-            raise ValueError(f"{path} names the class {name!r}, known are: {', '.join(columns)}")
-        marked = entry.findtext("difficult", "0").strip() == "1"
+            raise TableError(f"{path} names the class {name!r}, known are: {', '.join(columns)}")
         (difficult if marked else plain).add(columns[name])
     row[list(difficult)] = difficult_label
     row[list(plain)] = 1.0

@@ -46,7 +46,9 @@ def test_prevalence_takes_the_highest_of_each_class():
         highest = said[:, column].sort(descending=True).indices[:count]
         assert labels[:, column].nonzero().flatten().tolist() == highest.sort().values.tolist()
     same = torch.full((4, 1), 0.7)  # equal scores: still no more than the share
-    assert labels_from(same, threshold=0.8, rule="prevalence", shares=torch.tensor([0.5])).sum() == 2
+    assert (
+        labels_from(same, threshold=0.8, rule="prevalence", shares=torch.tensor([0.5])).sum() == 2
+    )
     with pytest.raises(ValueError, match="shares"):
         labels_from(said, threshold=0.8, rule="prevalence")
 

@@ -1,0 +1,108 @@
+"""Tables of labels from wherever people keep them, read in one way; nothing here needs torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rebll_avalanche.errors import MissingFileError, TableError
+from rebll_avalanche.tables.coco import coco_table, is_coco
+from rebll_avalanche.tables.folders import read_class_folders
+from rebll_avalanche.tables.grid import Grid, read_grid
+from rebll_avalanche.tables.label_studio import label_studio_table
+from rebll_avalanche.tables.objects import (
+    is_data_frame,
+    is_hugging_face,
+    read_arrays,
+    read_data_frame,
+    read_hugging_face,
+)
+from rebll_avalanche.tables.table import AnnotationTable
+from rebll_avalanche.tables.text import decoded, read_bytes, read_json, separated
+from rebll_avalanche.tables.voc import ANNOTATIONS, read_voc_folder
+
+__all__ = ["AnnotationTable", "read_csv", "read_table"]
+
+
+def read_table(
+    source: Any,
+    *,
+    images: str | os.PathLike[str] | None = None,
+    about: Iterable[str] | None = None,
+    class_names: Iterable[str] | None = None,
+) -> AnnotationTable:
+    """The labels of pictures from a file, a folder or an object.
+
+    It may be a CSV file in long form (file, names) or wide form (a column per class); COCO's or Label
+    Studio's JSON; a folder like VOC's, or with a folder per class; a data frame; one split of a Hugging
+    Face data set; or a pair of pictures and a label matrix. See ``summary`` of what comes back for how it
+    was read.
+
+    Args:
+        source: The table.
+        images: The folder that its file names are relative to; the folder that it lies in by default.
+        about: The classes that it speaks about, if not those that it names: others are left out, and
+            those that no row has are absent.
+        class_names: Of the columns of a label matrix.
+
+    Raises:
+        TableError: When it cannot be read, with the place, the value and the way out.
+        MissingFileError: When it is not there.
+    """
+    folder: Path | None = None if images is None else Path(images).expanduser()
+    if isinstance(source, AnnotationTable):
+        return source if about is None else source.about(about)
+    if isinstance(source, str | os.PathLike):
+        return _read_path(Path(source).expanduser(), folder, about)
+    if is_data_frame(source):
+        return _placed(read_data_frame(source, about=about), folder)
+    if is_hugging_face(source) or (isinstance(source, dict) and source):
+        return read_hugging_face(source, about=about)
+    if isinstance(source, tuple | list) and len(source) == 2:
+        return _placed(read_arrays(source[0], source[1], class_names, about=about), folder)
+    raise TableError(
+        "a table is a file, a folder, a data frame, a data set, or a pair of pictures and a label matrix, "
+        f"got {type(source).__name__}"
+    )
+
+
+def read_csv(
+    path: str | os.PathLike[str],
+    *,
+    images: str | os.PathLike[str] | None = None,
+    about: Iterable[str] | None = None,
+) -> AnnotationTable:
+    """A separated text file in long or wide form; see :func:`read_table`."""
+    place = Path(path).expanduser()
+    if not place.exists():
+        raise MissingFileError(f"no label file at {place}")
+    text, encoding = decoded(read_bytes(place), str(place))
+    rows, separator = separated(text, str(place))
+    notes = () if encoding.startswith("utf-8") else (f"in {encoding}",)
+    between = ";|" if separator == "," else ";|,"
+    grid = Grid([], rows, str(place), between, notes)
+    return _placed(read_grid(grid, about), place.parent if images is None else Path(images))
+
+
+def _read_path(path: Path, images: Path | None, about: Iterable[str] | None) -> AnnotationTable:
+    if path.is_dir():
+        if (path / ANNOTATIONS).is_dir():
+            return read_voc_folder(path, about=about)
+        return read_class_folders(path, about=about)
+    if path.suffix.lower() != ".json":
+        return read_csv(path, images=images, about=about)
+    folder = path.parent if images is None else images
+    content, exists = read_json(path), lambda name: (folder / name).exists()
+    if is_coco(content):
+        return _placed(coco_table(content, str(path), about=about), folder)
+    return _placed(label_studio_table(content, str(path), about=about, exists=exists), folder)
+
+
+def _placed(table: AnnotationTable, folder: Path | None) -> AnnotationTable:
+    """The same table with pictures inside a folder; paths that are whole stay."""
+    if folder is None or table.pictures is not None:
+        return table
+    return replace(table, images=tuple(str(folder.expanduser() / name) for name in table.images))

@@ -1,0 +1,71 @@
+"""A folder per class, with its pictures inside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from rebll_avalanche.errors import MissingFileError, TableError
+from rebll_avalanche.pictures import SUFFIXES
+from rebll_avalanche.tables.grid import SPLIT_NAMES
+from rebll_avalanche.tables.table import AnnotationTable, check_names, from_names
+
+_OTHER_SPLITS = frozenset({"val", "valid", "validation", "dev"})
+
+
+def read_class_folders(
+    folder: str | os.PathLike[str], *, about: Iterable[str] | None = None
+) -> AnnotationTable:
+    """Pictures whose class is the folder that they lie in, at any depth.
+
+    ``train`` and ``test`` on top are splits, each with a folder per class.
+
+    Raises:
+        TableError: When folders are not named as classes are.
+        MissingFileError: When there is no picture.
+    """
+    place = Path(folder)
+    inside = _folders(place)
+    tops = {path.name.lower() for path in inside}
+    if tops & _OTHER_SPLITS and tops <= _OTHER_SPLITS | set(SPLIT_NAMES):
+        raise TableError(
+            f"{place} is divided into {', '.join(sorted(tops))}; read these folders one by one, or keep "
+            "only train and test"
+        )
+    found: dict[str, list[str]] = {}
+    splits: list[str] = []
+    divided = bool(tops) and tops <= set(SPLIT_NAMES)
+    groups = [(top.name.lower(), sub) for top in inside for sub in _folders(top)] if divided else [
+        ("", sub) for sub in inside
+    ]  # fmt: skip
+    check_names({sub.name: str(sub) for _, sub in groups}, str(place))
+    for split, sub in groups:
+        for path in _pictures(sub):
+            found[path] = [sub.name]
+            splits.append(split)
+    if not found:
+        raise MissingFileError(
+            f"there is no picture in a folder of {place}; make a folder per class, with pictures inside"
+        )
+    table = from_names(found, read_as="a folder per class", source=str(place), about=about)
+    return replace(table, splits=tuple(splits)) if divided else table
+
+
+def _folders(place: Path) -> list[Path]:
+    try:
+        return sorted(
+            path for path in place.iterdir() if path.is_dir() and path.name[0] not in "._"
+        )
+    except OSError as error:
+        raise TableError(f"cannot read {place}: {error.strerror}") from error
+
+
+def _pictures(place: Path) -> list[str]:
+    return sorted(
+        os.path.join(root, name)
+        for root, _, names in os.walk(place)
+        for name in names
+        if os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
+    )

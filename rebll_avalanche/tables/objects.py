@@ -1,0 +1,225 @@
+"""Tables that are objects already: data frames, Hugging Face data sets, arrays.
+
+None of their libraries is imported; an object is known by what it has.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from rebll_avalanche.errors import TableError
+from rebll_avalanche.tables.grid import Grid, read_grid
+from rebll_avalanche.tables.table import (
+    UNKNOWN,
+    AnnotationTable,
+    check_names,
+    finished,
+    from_names,
+)
+
+# A letter that nobody's names hold, to put lists of names into one cell.
+_BETWEEN = "\x1f"
+
+
+def is_data_frame(given: Any) -> bool:
+    """Whether an object is a data frame of pandas or polars."""
+    return hasattr(given, "columns") and (hasattr(given, "iloc") or hasattr(given, "iter_rows"))
+
+
+def read_data_frame(frame: Any, *, about: Iterable[str] | None = None) -> AnnotationTable:
+    """A data frame in either of the forms that a CSV file may have; lists of names are fine, too.
+
+    Pictures may also be its index.
+    """
+    header = [str(name) for name in frame.columns]
+    if hasattr(frame, "iloc"):
+        rows = [list(row) for row in frame.itertuples(index=False, name=None)]
+        index = [str(key) for key in frame.index]
+        if any(os.path.splitext(key)[1] for key in index):
+            header = ["file", *header]
+            rows = [[key, *row] for key, row in zip(index, rows, strict=True)]
+    else:
+        rows = [list(row) for row in frame.iter_rows()]
+    cells = [(number, [_cell(value) for value in row]) for number, row in enumerate(rows, start=1)]
+    return read_grid(Grid(header, cells, "the data frame", separators=f";|{_BETWEEN}"), about)
+
+
+def _cell(value: Any) -> str:
+    """A value as the cell of a CSV file would hold it."""
+    if isinstance(value, list | tuple | set | frozenset | np.ndarray):
+        return _BETWEEN.join(str(name) for name in value)
+    text = str(value).strip()
+    return "" if text in ("None", "nan", "NaT", "<NA>") else text
+
+
+def is_hugging_face(given: Any) -> bool:
+    """Whether an object is a ``datasets.Dataset``, or looks like one."""
+    return all(hasattr(given, name) for name in ("features", "column_names", "__getitem__"))
+
+
+class Column(Sequence[Any]):
+    """One column of a data set, read row by row: its pictures are decoded when they are asked for."""
+
+    def __init__(self, dataset: Any, name: str) -> None:
+        self.dataset = dataset
+        self.name = name
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.dataset[int(index)][self.name]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+
+def read_hugging_face(
+    dataset: Any, *, labels: str | None = None, about: Iterable[str] | None = None
+) -> AnnotationTable:
+    """One split of a Hugging Face data set: a column of pictures, and one of ``ClassLabel`` or of names.
+
+    Args:
+        dataset: A ``datasets.Dataset``, not a dictionary of splits.
+        labels: The column of labels, if there is more than one that may be.
+        about: Classes that it speaks about; its ``ClassLabel`` names by default.
+
+    Raises:
+        TableError: When it has no such columns.
+    """
+    if isinstance(dataset, dict):
+        raise TableError(f"choose one split of the data set: {', '.join(map(str, dataset))}")
+    features = dict(dataset.features)
+    pictures = [name for name, kind in features.items() if type(kind).__name__ == "Image"]
+    if len(pictures) != 1:
+        raise TableError(
+            f"the data set needs one column of pictures, it has {len(pictures)} among "
+            f"{', '.join(features)}; cast it: dataset.cast_column(name, datasets.Image())"
+        )
+    known = {
+        name: names for name, kind in features.items() if (names := _class_names(kind)) is not None
+    }
+    chosen = labels if labels is not None else next(iter(known)) if len(known) == 1 else None
+    if chosen not in known:
+        raise TableError(
+            f"which column of the data set holds the labels? {', '.join(known) or 'none'} may; "
+            "say so with labels="
+        )
+    names = known[chosen]
+    found: dict[str, list[str]] = {}
+    for row, value in enumerate(dataset[chosen]):
+        given = value if isinstance(value, list | tuple | np.ndarray) else [value]
+        found[f"row {row}"] = [_name_of(entry, names, row) for entry in given if entry is not None]
+    where = dict.fromkeys(names, "its classes")
+    check_names(where | {n: row for row, present in found.items() for n in present}, "the data set")
+    wanted = about if about is not None else sorted(names) or None
+    return from_names(
+        found,
+        wanted,
+        read_as=f"a data set with labels in {chosen!r}",
+        source="the data set",
+        pictures=Column(dataset, pictures[0]),
+    )
+
+
+def _class_names(kind: Any) -> list[str] | None:
+    """The names of a feature's classes; none if it holds free names; None if it holds no labels."""
+    inner = kind[0] if isinstance(kind, list) and kind else getattr(kind, "feature", None)
+    if inner is not None:
+        if getattr(inner, "dtype", None) == "string":
+            return []
+        kind = inner
+    names = getattr(kind, "names", None)
+    return [str(name) for name in names] if isinstance(names, list | tuple) else None
+
+
+def _name_of(entry: Any, names: list[str], row: int) -> str:
+    if isinstance(entry, str):
+        return entry
+    if isinstance(entry, int | np.integer) and 0 <= entry < len(names):
+        return names[int(entry)]
+    raise TableError(f"the data set, row {row}: {entry!r} is none of its {len(names)} classes")
+
+
+def read_arrays(
+    images: Any,
+    labels: Any,
+    class_names: Iterable[str] | None,
+    *,
+    about: Iterable[str] | None = None,
+) -> AnnotationTable:
+    """Pictures and a label matrix of 1, 0, NaN for unknown or -1 for uncertain.
+
+    Args:
+        images: Paths, or an array of pictures.
+        labels: ``[pictures, classes]``.
+        class_names: One per column.
+        about: Classes to restrict it to.
+    """
+    if class_names is None:
+        raise TableError("a matrix of labels needs the names of its columns: class_names=")
+    names = list(class_names)
+    if not all(isinstance(name, str) for name in names):
+        raise TableError(f"class_names must be texts, got {names!r}")
+    check_names({name: f"column {i}" for i, name in enumerate(names)}, "class_names")
+    if len(set(names)) < len(names):
+        raise TableError("class_names holds a name twice; every column needs its own")
+    try:
+        matrix = np.array(labels, dtype=np.float32)
+        count = len(images)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TableError(f"pictures and a matrix of labels do not make a table: {error}") from error
+    if matrix.ndim != 2 or matrix.shape != (count, len(names)):
+        raise TableError(
+            f"{count} pictures and {len(names)} class names need labels of shape "
+            f"{(count, len(names))}, got {matrix.shape}"
+        )
+    matrix[matrix == -1] = UNKNOWN
+    wrong = ~(np.isnan(matrix) | (matrix == 0) | (matrix == 1))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0].tolist()
+        raise TableError(
+            f"labels must be 1, 0, NaN or -1, got {matrix[row, column]:g} in row {row} under "
+            f"{names[column]!r}"
+        )
+    paths = [os.path.normpath(entry) for entry in images if isinstance(entry, str | os.PathLike)]
+    if paths and len(paths) < count:
+        raise TableError(f"{len(paths)} of {count} pictures are paths; all or none must be")
+    if paths:
+        paths, matrix = _merged(paths, matrix, names)
+    table = AnnotationTable(
+        tuple(paths) or tuple(f"row {row}" for row in range(count)),
+        tuple(names),
+        matrix,
+        "pictures and a matrix of labels",
+        "the arrays",
+        pictures=None if paths else images,
+        closed=False,
+    )
+    return finished(table, about)
+
+
+def _merged(paths: list[str], labels: np.ndarray, names: list[str]) -> tuple[list[str], np.ndarray]:
+    """One row per picture; what one row knows and another does not is kept.
+
+    Raises:
+        TableError: When rows of one picture contradict each other.
+    """
+    first: dict[str, int] = {}
+    for row, path in enumerate(paths):
+        start = first.setdefault(path, row)
+        if start == row:
+            continue
+        both = labels[start], labels[row]
+        clash = np.flatnonzero(~np.isnan(both[0]) & ~np.isnan(both[1]) & (both[0] != both[1]))
+        if len(clash):
+            raise TableError(
+                f"rows {start} and {row} contradict each other about {names[clash[0]]!r} in {path}; "
+                "keep the right one"
+            )
+        labels[start] = np.where(np.isnan(both[0]), both[1], both[0])
+    return list(first), labels[list(first.values())]

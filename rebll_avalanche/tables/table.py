@@ -1,0 +1,220 @@
+"""What every reader gives: pictures, names of classes, and what is known of which class in which picture."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rebll_avalanche.errors import MissingFileError, TableError
+
+UNKNOWN = float("nan")
+# What a class becomes of which a picture shows only what does not count as a plain example: a crowd, an
+# object that is hard to see.
+POLICIES = {"drop": 0.0, "keep": 1.0, "unknown": UNKNOWN}
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?%?")
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}.*)?")
+_NO_NAMES = frozenset("nan na n/a null none true false yes no inf x ? - + unknown".split())  # noqa: SIM905
+
+
+@dataclass(frozen=True, eq=False)
+class AnnotationTable:
+    """Labels of pictures, from whatever file or object they were read.
+
+    It speaks about the classes that it names. Of every other class, it says nothing.
+
+    Attributes:
+        images: Path of each picture, or a name for each row where pictures are no files.
+        class_names: One per column.
+        labels: ``float32 [images, classes]``: 1 present, 0 absent, NaN unknown.
+        read_as: The form that was recognised, for a person.
+        source: Where it comes from, for messages.
+        notes: What else a person should know about how it was read.
+        splits: ``"train"`` or ``"test"`` for each picture, where the source says.
+        pictures: The pictures themselves, by row, where they are no files.
+        closed: Whether a class that is not named could only be absent; otherwise nobody has looked.
+    """
+
+    images: tuple[str, ...]
+    class_names: tuple[str, ...]
+    labels: np.ndarray
+    read_as: str
+    source: str = "the table"
+    notes: tuple[str, ...] = ()
+    splits: tuple[str, ...] | None = None
+    pictures: Sequence[Any] | None = None
+    closed: bool = True
+
+    def __post_init__(self) -> None:
+        if self.labels.shape != (len(self.images), len(self.class_names)):
+            raise TableError(
+                f"{self.source}: {len(self.images)} pictures and {len(self.class_names)} class names "
+                f"do not fit labels of shape {self.labels.shape}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def summary(self) -> str:
+        """One line that says what was read.
+
+        >>> AnnotationTable(("a.jpg",), ("cat",), np.ones((1, 1)), "file and names").summary
+        'read as: file and names, 1 class, 0 % unknown, 1 picture'
+        """
+        unknown = float(np.isnan(self.labels).mean()) if self.labels.size else 0.0
+        share = f"{100 * unknown:.0f} %" if not 0 < unknown < 0.01 else "less than 1 %"
+        classes = _counted(len(self.class_names), "class", "classes")
+        parts = [self.read_as, classes, f"{share} unknown", _counted(len(self), "picture")]
+        return "; ".join([f"read as: {', '.join(parts)}", *self.notes])
+
+    def about(self, classes: Iterable[str]) -> AnnotationTable:
+        """The same table, speaking about these classes and no others.
+
+        A class that no row has is absent everywhere, for somebody looked for it.
+
+        Raises:
+            TableError: When the table has one column per class and none for a class asked for, or when
+                a name differs from one of the table's only in case or spaces.
+        """
+        wanted = list(dict.fromkeys([classes] if isinstance(classes, str) else classes))
+        if not all(isinstance(name, str) for name in wanted):
+            raise TableError(f"about= takes names of classes, got {wanted!r}")
+        check_names(
+            dict.fromkeys(wanted, "about") | dict.fromkeys(self.class_names, "the table"),
+            self.source,
+        )
+        columns = {name: column for column, name in enumerate(self.class_names)}
+        absent = [name for name in wanted if name not in columns]
+        if absent and not self.closed:
+            raise TableError(
+                f"{self.source} has no column for {', '.join(map(repr, absent))}, so it says nothing "
+                f"about it; its columns are: {', '.join(self.class_names)}"
+            )
+        labels = np.zeros((len(self), len(wanted)), np.float32)
+        for column, name in enumerate(wanted):
+            if name in columns:
+                labels[:, column] = self.labels[:, columns[name]]
+        return replace(self, class_names=tuple(wanted), labels=labels)
+
+    def missing_pictures(self) -> list[str]:
+        """The pictures that are not where the table says."""
+        if self.pictures is not None:
+            return []
+        return [path for path in self.images if not os.path.exists(path)]
+
+    def require_pictures(self) -> None:
+        """Refuse to go on when pictures are missing.
+
+        Raises:
+            MissingFileError: With their number and the first of them.
+        """
+        missing = self.missing_pictures()
+        if missing:
+            first = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+            raise MissingFileError(
+                f"{self.source}: {len(missing)} of {len(self)} pictures are missing: {first}; name the "
+                "folder that the table's file names are relative to (--images on a command line, "
+                "images= in Python)"
+            )
+
+
+def from_names(
+    found: Mapping[str, Iterable[str]], about: Iterable[str] | None = None, **fields: Any
+) -> AnnotationTable:
+    """A table from the names of the classes that each picture has; all others are absent.
+
+    Args:
+        found: For each picture.
+        about: Classes that the table speaks about, if not those that it names.
+        **fields: Of :class:`AnnotationTable`.
+    """
+    names = sorted({name for present in found.values() for name in present})
+    columns = {name: column for column, name in enumerate(names)}
+    labels = np.zeros((len(found), len(names)), np.float32)
+    for row, present in enumerate(found.values()):
+        labels[row, [columns[name] for name in present]] = 1
+    table = AnnotationTable(tuple(found), tuple(names), labels, **fields)
+    return finished(table, about)
+
+
+def finished(table: AnnotationTable, about: Iterable[str] | None) -> AnnotationTable:
+    """A table that somebody can learn from, about what was asked for.
+
+    Raises:
+        TableError: When it has no pictures or no classes.
+    """
+    if about is not None:
+        table = table.about(about)
+    if not len(table):
+        raise TableError(f"{table.source} has no labels: it names no picture")
+    if not table.class_names:
+        raise TableError(
+            f"{table.source} has no labels; each row needs a file name and label names. If the pictures "
+            "show none of the classes that were looked for, say which: about="
+        )
+    return table
+
+
+def check_names(names: Mapping[str, str], source: str) -> None:
+    """Refuse names that cannot be meant as classes, and pairs that are probably one.
+
+    Args:
+        names: Each name and where it stands, such as ``"line 3"``.
+        source: For messages.
+    """
+    seen: dict[str, str] = {}
+    for name, where in names.items():
+        check_text(name, f"{source}, {where}: the class")
+        problem = _no_name(name)
+        if problem:
+            raise TableError(
+                f"{source}, {where}: {name!r} is {problem}, not the name of a class; give the column "
+                "of names the header 'labels', or each class a column of 1 and 0 with its name on top"
+            )
+        key = "".join(unicodedata.normalize("NFKC", name).casefold().split())
+        other = seen.setdefault(key, name)
+        if other != name:
+            raise TableError(
+                f"{source}: {other!r} ({names[other]}) and {name!r} ({where}) differ only in case or "
+                "spaces; write the class in one way"
+            )
+
+
+def looks_like_data(text: str) -> bool:
+    """Whether a cell holds a number, a date or a mark, and so no name.
+
+    >>> [looks_like_data(cell) for cell in ("cat", "2 cats", "1.0", "2024-01-01", "NaN")]
+    [False, False, True, True, True]
+    """
+    return bool(_no_name(text))
+
+
+def _no_name(text: str) -> str:
+    """What a cell is instead of a name; empty if it may be one."""
+    stripped = text.strip()
+    if not stripped:
+        return "empty"
+    if _NUMBER.fullmatch(stripped):
+        return "a number"
+    if _DATE.fullmatch(stripped):
+        return "a date or time"
+    return "a mark" if stripped.lower() in _NO_NAMES else ""
+
+
+def check_text(text: str, what: str) -> None:
+    """Refuse what no terminal, file system or page can show: control characters, half characters."""
+    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text):
+        raise TableError(
+            f"{what} {text[:80]!r} holds characters that cannot be shown; is a quote not closed, or is "
+            "the file in another encoding than UTF-8?"
+        )
+
+
+def _counted(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
