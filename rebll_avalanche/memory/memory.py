@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -199,16 +198,25 @@ class Memory:
         """
         filled, truth = self._filled()
         right = filled & ((self.labels > 0.5) == (truth > 0.5))
-        scores = []
-        for images in sorted(set(self.experience.tolist())):
-            rows, _ = self.rows_of(images)
-            for classes, (lo, hi) in enumerate(pairwise([0, *class_ends])):
-                count = int(filled[rows, lo:hi].sum())
-                if count:
-                    share = int(right[rows, lo:hi].sum()) / count
-                    block = {"images": images, "classes": classes, "right": share, "count": count}
-                    scores.append(block)
-        return scores
+        present, place = self.experience.unique(return_inverse=True)
+
+        def per_block(entries: Tensor) -> Tensor:
+            """Sums over the columns of each experience, then over its rows."""
+            sums = pad(entries.long().cumsum(dim=1), (1, 0))[:, [0, *class_ends]].diff(dim=1)
+            return torch.zeros(len(present), sums.shape[1], dtype=torch.long).index_add(
+                0, place, sums
+            )
+
+        counts, hits = per_block(filled), per_block(right)
+        return [
+            {
+                "images": int(present[row]),
+                "classes": column,
+                "right": int(hits[row, column]) / int(counts[row, column]),
+                "count": int(counts[row, column]),
+            }
+            for row, column in counts.nonzero().tolist()
+        ]
 
     def _filled(self) -> tuple[Tensor, Tensor]:
         """Which labels were filled where the hidden truth is known, and that truth."""
