@@ -50,6 +50,7 @@ def test_voc_b5c3(monkeypatch, capsys, tmp_path):
         "mem_size": 40,
         "alpha": 0.6,
         "lambda_akd": 0.3,
+        "relabel_threshold": 0.5,
     }
 
     folder = tmp_path / "scenes_B5-C3_fine-tuning_seed0"
