@@ -275,7 +275,7 @@ def test_every_method_goes_on_without_a_new_class_and_without_labels(name):
         train_mb_size=8,
         eval_mb_size=16,
         train_epochs=1,
-        **({"mem_size": 6} if method.uses_memory else {}),
+        **({"mem_size": 8} if method.uses_memory else {}),
     )
     benchmark = mixed_stream(side)
     if name in ("gem", "agem", "mas"):
