@@ -152,11 +152,15 @@ def main() -> None:
         "-o", "--output", type=Path, default=Path(__file__).parent / "results" / "genes.csv"
     )
     arguments = parser.parse_args()
-    found = list(rows(arguments.seeds, arguments.epochs))
+    found: list[dict[str, Any]] = []
     with open(arguments.output, "w", newline="") as file:
-        writer = csv.DictWriter(file, list(found[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
+        for row in rows(arguments.seeds, arguments.epochs):
+            writer = csv.DictWriter(file, list(row), lineterminator="\n")
+            if not found:
+                writer.writeheader()
+            writer.writerow(row)
+            file.flush()
+            found.append(row)
     print(table(found))
 
 

@@ -19,7 +19,7 @@ def numbers(peer):
 
 @pytest.mark.parametrize("run", ["g1000", "g1"])
 def test_three_experiences(numbers, near, run):
-    """Weights, sums, pseudo-labels and class counts after each of them."""
+    """Class counts, sums, weights and logits after each of them."""
     head = ExpandedLinear(8, power=1.0, random_features=16)
     head.projection = numbers["projection"]
     model = MultiLabelModel(nn.Identity(), head).eval()
@@ -39,17 +39,11 @@ def test_three_experiences(numbers, near, run):
         )
         strategy = SimpleNamespace(model=model, experience=experience)
         plugin.before_training_exp(strategy)
-        targets = [
-            plugin._labels(labels[rows, :seen], model(inputs[rows])[:, :old].detach().sigmoid())
-            for rows in torch.arange(len(inputs)).split(int(numbers["batch_size"]))
-        ]
-        near(torch.cat(targets), numbers[f"{run}_targets_{number}"][:, :seen], 0)
         for rows in torch.arange(len(inputs)).split(int(numbers["batch_size"])):
             plugin.observe(model, inputs[rows], labels[rows])
         plugin.after_training_exp(strategy)
-        assert plugin.sums is not None
-        near(plugin.class_counts, numbers[f"class_counts_{number}"], 0)
+        near(plugin.learner.class_counts, numbers[f"class_counts_{number}"], 0)
         near(plugin.sums.gram[:-1, :-1], numbers[f"{run}_gram_{number}"], 1e-3)  # of 7000
-        near(plugin.sums.cross[:-1], numbers[f"{run}_cross_{number}"], 1e-3)  # of 7000
+        # Pseudo-labels are in the weights: one that differs moves them by far more.
         near(plugin.scores().weight.T, numbers[f"{run}_weight64_{number}"], 2e-7)
         near(model(numbers["test_inputs"]), numbers[f"{run}_test_logits_{number}"], 1e-6)
