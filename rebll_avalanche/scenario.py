@@ -6,9 +6,10 @@ Columns of every label vector are in order of first appearance: an experience br
 
 from __future__ import annotations
 
+import operator
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -91,6 +92,11 @@ class Scenario:
                 scenario = f"B{num_classes}-C0"
             sizes = _parse_sizes(scenario, num_classes)
             return cls(sizes, _parse_order(class_order, num_classes, class_names), scenario)
+        if not isinstance(scenario, Iterable):
+            raise ValueError(
+                "a scenario is a text such as 'B5-C3', or one list of classes per experience, "
+                f"got {scenario!r}"
+            )
         listed = [_indices(classes, num_classes, class_names) for classes in scenario]
         order = _complete(
             [index for classes in listed for index in classes], num_classes, class_names
@@ -201,7 +207,7 @@ def _checked_names(class_names: Sequence[str], num_classes: int | None) -> int:
 
 
 def _parse_sizes(text: str, num_classes: int) -> tuple[int, ...]:
-    match = re.fullmatch(r"B(\d+)-C(\d+)", text.strip(), flags=re.IGNORECASE)
+    match = re.fullmatch(r"B(\d{1,9})-C(\d{1,9})", text.strip(), flags=re.IGNORECASE)
     if match is None:
         raise ValueError(
             f"scenario {text!r} is not of the form 'Bx-Cy', for example 'B5-C3' or 'B0-C4'; "
@@ -252,8 +258,13 @@ def _indices(
     """Indices of classes given by name or by index."""
     known = {name: index for index, name in enumerate(class_names or ())}
     indices = []
+    if not isinstance(classes, Iterable):
+        raise ValueError(f"expected a list of classes, by name or by index, got {classes!r}")
     for entry in classes:
-        index = known.get(entry) if isinstance(entry, str) else int(entry)
+        try:
+            index = known.get(entry) if isinstance(entry, str) else operator.index(entry)
+        except (TypeError, ValueError):
+            index = None
         if index is None or not 0 <= index < num_classes:
             names = ", ".join(class_names) if class_names else f"0..{num_classes - 1}"
             raise ValueError(f"class {entry!r} is not one of the data set's: {names}")

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import PurePath
 
 import numpy as np
@@ -266,7 +267,7 @@ def _wide(
                     f"{grid.source}, line {line}: {cell!r} under {names[i]!r}; a column per class holds "
                     "1, 0, blank for unknown or -1 for uncertain. If it is no class, take it out"
                 )
-            if np.isnan(value):
+            if value != value:  # NaN, asked the fast way
                 continue
             at = rows[key], place
             if told[at] and labels[at] != value:
@@ -288,6 +289,7 @@ def _wide(
     return finished(table, about)
 
 
+@lru_cache(maxsize=4096)  # a table says the same few things in millions of cells
 def _mark(cell: str) -> float | None:
     """1, 0 or unknown; None if a cell says something else."""
     known = _MARKS.get(cell.lower())
