@@ -27,7 +27,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     draft = _draft_of(path)
     handle = os.open(draft, _NEW_FILE, 0o666)
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with _naming(path), os.fdopen(handle, "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -129,6 +129,17 @@ def _flush_all(folder: Path) -> None:
         if file.is_file():
             _flush(file)
     flush_folder(folder)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """What the system says about a write, such as that the disk is full, with the name of the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
 
 
 def _draft_of(path: Path) -> Path:
