@@ -167,15 +167,15 @@ def check_same_weights(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> N
     Raises:
         ValueError: When they differ, or are random and so cannot be had again.
     """
-    if wanted["source"] == "random":
+    if wanted.get("source") == "random":
         raise ValueError(
             "the run's features were made with random weights, which nobody has kept; "
             "give features_pretrained when a run is to be used later"
         )
     for key in ("source", "sha256"):
-        if found[key] != wanted[key]:
+        if key not in wanted or found[key] != wanted[key]:
             raise ValueError(
-                f"the run's features were made with weights of {key} {wanted[key]}, "
+                f"the run's features were made with weights of {key} {wanted.get(key, 'unknown')}, "
                 f"found are those of {key} {found[key]}; install what the run was made with"
             )
 
