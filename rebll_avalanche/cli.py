@@ -6,6 +6,7 @@ Nothing heavy is imported here; each command imports what it needs when it is ca
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -103,7 +104,10 @@ def _overview() -> str:
 def _in_a_line(error: Exception) -> str:
     """What the system says about a file, with the file first; or what we say ourselves."""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            said += "; make room, and the same command goes on"
+        return said
     return str(error)
 
 

@@ -10,6 +10,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import BinaryIO
 
 # Drafts end in this: what a killed process leaves behind can be told from finished files.
 DRAFT = ".part"
+# In folders that several processes write to, a draft of this age has nobody any more.
+ABANDONED = 2 * 24 * 3600.0
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 _NEW_FILE |= getattr(os, "O_BINARY", 0)  # Windows would translate line ends
 
@@ -27,7 +30,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     draft = _draft_of(path)
     handle = os.open(draft, _NEW_FILE, 0o666)
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with _naming(path), os.fdopen(handle, "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -86,16 +89,25 @@ def write_text(path: Path, text: str) -> None:
         stream.write(text.encode("utf-8"))
 
 
-def sweep_drafts(folder: Path) -> None:
-    """Remove drafts that a killed process left; only where nobody else can be writing."""
+def sweep_drafts(folder: Path, *, older_than: float = 0.0) -> None:
+    """Remove drafts that a killed process left.
+
+    Args:
+        folder: Where nobody else can be writing; or else:
+        older_than: Leave those alone that were begun within so many seconds.
+    """
     if not folder.is_dir():
         return
     for entry in folder.iterdir():
-        if entry.name.startswith(".") and entry.name.endswith(DRAFT):
+        if not entry.name.endswith(DRAFT):
+            continue
+        with suppress(FileNotFoundError):  # its owner has finished just now
+            if older_than and time.time() - entry.lstat().st_mtime < older_than:
+                continue
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, ignore_errors=True)
             else:
-                entry.unlink(missing_ok=True)
+                entry.unlink()
 
 
 def flush_folder(path: Path) -> None:
@@ -129,6 +141,17 @@ def _flush_all(folder: Path) -> None:
         if file.is_file():
             _flush(file)
     flush_folder(folder)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """What the system says about a write, such as that the disk is full, with the name of the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
 
 
 def _draft_of(path: Path) -> Path:

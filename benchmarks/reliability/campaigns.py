@@ -254,7 +254,6 @@ def soak(experiences: int, method: str, root: Path) -> dict[str, Any]:
         f"seconds per experience: first tenth {np.mean(seconds[:tenth]):.2f}, last tenth "
         f"{np.mean(seconds[-tenth:]):.2f}; peak {peak:.0f} MB"
     )
-    print(note, flush=True)
     verdict = SAME if ended == DONE and not verify(folder)[0].problems else LOST
     row = {"campaign": "soak", "method": method, "tried": 1, verdict: 1, "note": note}
     return row | {"seconds": round(time.perf_counter() - began)}

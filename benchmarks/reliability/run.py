@@ -1,7 +1,7 @@
 """Try to break runs and caches, and count what happens.
 
     python benchmarks/reliability/run.py [--kills 200] [--calls 200] [--faults 200] [--flips 500]
-        [--writers 20] [--soak 100] [--methods rebll er] [--seed 0]
+        [--cache-flips 200] [--writers 20] [--soak 100] [--methods rebll er] [--seed 0]
 
 Every campaign adds a row to ``counts.csv`` beside this file. A trial ends in one of
 
@@ -58,7 +58,8 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200, help="SIGKILLs at random times")
     parser.add_argument("--calls", type=int, default=200, help="SIGKILLs at random file calls")
     parser.add_argument("--faults", type=int, default=200, help="failing writes, of four kinds")
-    parser.add_argument("--flips", type=int, default=500, help="flipped bits in runs and caches")
+    parser.add_argument("--flips", type=int, default=500, help="flipped bits in runs")
+    parser.add_argument("--cache-flips", type=int, default=200, help="flipped bits in caches")
     parser.add_argument("--writers", type=int, default=20, help="pairs of runs in one folder")
     parser.add_argument("--soak", type=int, default=100, help="experiences of one long run")
     parser.add_argument("--methods", nargs="+", default=["rebll", "er"])
@@ -89,22 +90,21 @@ def main() -> int:
                     for fault in campaigns.FAULTS
                     if arguments.faults
                 ),
-                ("bits of a finished run", arguments.flips // 2, subject.flip_finished),
-                ("bits of a stopped run", arguments.flips // 4, subject.flip_stopped),
+                ("bits of a finished run", 2 * arguments.flips // 3, subject.flip_finished),
+                ("bits of a stopped run", arguments.flips // 3, subject.flip_stopped),
                 ("two writers", arguments.writers, subject.two_writers),
             ]
             for name, number, trials in plans:
                 if number // share:
                     found.append(tally(name, method, trials(number // share, draw)))
-        if arguments.flips:
-            found.append(
-                tally("bits of caches", "", campaigns.flip_caches(arguments.flips // 4, draw, root))
-            )
+        if arguments.cache_flips:
+            flips = campaigns.flip_caches(arguments.cache_flips, draw, root)
+            found.append(tally("bits of caches", "", flips))
         if arguments.soak:
             found.append(campaigns.soak(arguments.soak, arguments.methods[0], root))
+            write(found[-1])
     finally:
         shutil.rmtree(root, ignore_errors=True)
-        write(found)
     return 1 if any(row.get(end) for row in found for end in BAD) else 0
 
 
@@ -115,19 +115,20 @@ def tally(name: str, method: str, trials: Iterator[str]) -> dict[str, Any]:
     row = {"campaign": name, "method": method, "tried": counts.total()}
     row |= {end: counts[end] for end in ENDS}
     row["seconds"] = round(time.perf_counter() - began)
-    print(row, flush=True)
+    write(row)
     return row
 
 
-def write(found: list[dict[str, Any]]) -> None:
-    """Add rows to the table."""
+def write(row: dict[str, Any]) -> None:
+    """Show a row and add it to the table."""
+    print(row, flush=True)
     fields = ["campaign", "method", "tried", *ENDS, "seconds", "note"]
     fresh = not COUNTS.exists()
     with COUNTS.open("a", newline="") as lines:
         writer = csv.DictWriter(lines, fields, lineterminator="\n")
         if fresh:
             writer.writeheader()
-        writer.writerows(found)
+        writer.writerow(row)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from rebll_avalanche.benchmarks.contents import cache_folder
 from rebll_avalanche.benchmarks.images import ImageArray, ImageFiles, Source
 from rebll_avalanche.benchmarks.transforms import KeepAspect, Transform, evaluation_transform
 from rebll_avalanche.errors import DamagedError
-from rebll_avalanche.files import replacing
+from rebll_avalanche.files import ABANDONED, replacing, sweep_drafts
 from rebll_avalanche.models import build_model
 from rebll_avalanche.models.build import modules_until
 from rebll_avalanche.models.windows import ENLARGED, window_means
@@ -93,6 +93,7 @@ class FrozenFeatures:
                 warnings.warn(f"{error} and is built again", stacklevel=2)
         vectors = self.of(source)
         place.parent.mkdir(parents=True, exist_ok=True)
+        sweep_drafts(place.parent, older_than=ABANDONED)
         with replacing(place) as stream:
             np.savez(stream, features=vectors.numpy())
         return vectors
@@ -166,15 +167,15 @@ def check_same_weights(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> N
     Raises:
         ValueError: When they differ, or are random and so cannot be had again.
     """
-    if wanted["source"] == "random":
+    if wanted.get("source") == "random":
         raise ValueError(
             "the run's features were made with random weights, which nobody has kept; "
             "give features_pretrained when a run is to be used later"
         )
     for key in ("source", "sha256"):
-        if found[key] != wanted[key]:
+        if key not in wanted or found[key] != wanted[key]:
             raise ValueError(
-                f"the run's features were made with weights of {key} {wanted[key]}, "
+                f"the run's features were made with weights of {key} {wanted.get(key, 'unknown')}, "
                 f"found are those of {key} {found[key]}; install what the run was made with"
             )
 

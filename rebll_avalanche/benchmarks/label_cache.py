@@ -16,7 +16,7 @@ from rebll_avalanche.arrays import read_arrays
 from rebll_avalanche.benchmarks.contents import cache_folder, contents
 from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.errors import DamagedError
-from rebll_avalanche.files import replacing
+from rebll_avalanche.files import ABANDONED, replacing, sweep_drafts
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ def cached_table(
 
 def _save(place: Path, table: LabelTable) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
+    sweep_drafts(place.parent, older_than=ABANDONED)
     with replacing(place) as stream:
         np.savez(
             stream,

@@ -39,7 +39,7 @@ def changed_rows(before: dict[str, str], path: Path) -> str:
     if not added and not gone:
         return "its lines are in another order"
     said = [f"{_lines(added)} new or different"] if added else []
-    return " and ".join(said + ([f"{_lines(gone)} of before gone"] if gone else []))
+    return " and ".join(said + ([f"of before, {_lines(gone)} gone"] if gone else []))
 
 
 def _rows(content: bytes) -> list[bytes]:

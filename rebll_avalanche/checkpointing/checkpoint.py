@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 import warnings
 from contextlib import suppress
@@ -188,7 +189,9 @@ def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     try:
         save_file(tensors, path)
     except SafetensorError as error:  # how the library reports a full or failing disk
-        raise OSError(errno.EIO, f"the checkpoint could not be written ({error})", path) from error
+        full = "os error 28" in str(error) or "No space left" in str(error)
+        number = errno.ENOSPC if full else errno.EIO
+        raise OSError(number, os.strerror(number), str(path.parent)) from error
 
 
 def _storable(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

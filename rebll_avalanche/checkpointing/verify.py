@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,8 +21,10 @@ from rebll_avalanche.run_files import (
     CHECKPOINT,
     CONFIG,
     MANIFEST,
+    MEMORY,
     METRICS,
     RESULTS,
+    SCORES,
     check_no_links,
     read_settings,
 )
@@ -64,6 +68,8 @@ def _things(path: Path) -> Iterator[tuple[Path, str]]:
     if path.is_file():
         if path.suffix == ".npz":
             yield path, "arrays"
+        elif path.suffix == ".sqlite":
+            yield path, "known files"
         return
     if not path.is_dir():
         return
@@ -80,10 +86,9 @@ def _things(path: Path) -> Iterator[tuple[Path, str]]:
 
 def _verdict(path: Path, kind: str) -> Verdict:
     verdict = Verdict(path, kind)
-    check = {"run": _check_run, "image cache": _check_images, "arrays": _check_arrays}[kind]
     try:
-        check(path, verdict)
-    except (OSError, ValueError, EOFError) as error:
+        CHECKS[kind](path, verdict)
+    except (OSError, ValueError, EOFError, sqlite3.Error) as error:
         verdict.problems.append(str(error))
     return verdict
 
@@ -98,6 +103,13 @@ def _check_images(path: Path, verdict: Verdict) -> None:
     cache.check(range(len(cache)))
 
 
+def _check_known(path: Path, verdict: Verdict) -> None:
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as known:
+        (answer,) = known.execute("PRAGMA integrity_check").fetchone()
+    if answer != "ok":
+        verdict.problems.append(str(answer))
+
+
 def _check_run(path: Path, verdict: Verdict) -> None:
     check_no_links(path)
     if not (path / CONFIG).is_file():
@@ -107,7 +119,7 @@ def _check_run(path: Path, verdict: Verdict) -> None:
     verdict.problems += changed_files(path, every_byte=True)
     if (path / RESULTS).is_file() and not (path / MANIFEST).is_file():
         verdict.notes.append(f"there is no {MANIFEST}, as in runs of earlier versions")
-    for name in ("scores.npz", "memory.npz"):
+    for name in (SCORES, MEMORY):
         if (path / name).is_file():
             read_arrays(path / name)
     _check_checkpoints(path, verdict)
@@ -142,3 +154,11 @@ def _compare_metrics(path: Path, records: object, verdict: Verdict) -> None:
     # Through JSON, which knows no tuples.
     if json.dumps(written) != json.dumps(json.loads(json.dumps(records))):
         verdict.problems.append(f"{METRICS} says something else than the checkpoint")
+
+
+CHECKS: dict[str, Callable[[Path, Verdict], None]] = {
+    "run": _check_run,
+    "image cache": _check_images,
+    "arrays": _check_arrays,
+    "known files": _check_known,
+}

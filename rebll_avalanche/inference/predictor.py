@@ -25,7 +25,7 @@ from rebll_avalanche.pictures import to_rgb
 from rebll_avalanche.plugins.divergence import not_finite
 from rebll_avalanche.run_files import CHECKPOINT, CONFIG, check_no_links
 from rebll_avalanche.running.build import build_network, feature_maker
-from rebll_avalanche.running.folder import read_config
+from rebll_avalanche.running.folder import read_config, recorded_shape
 
 
 @dataclass(frozen=True)
@@ -140,15 +140,16 @@ def load_run(folder: str | Path) -> TrainedModel:
         raise FileNotFoundError(
             f"{folder} has not finished its first experience; run `rebll run` until it has"
         )
-    shape = _input_shape(record, folder)
+    shape = recorded_shape(folder, record)
     made_of_pictures = config.benchmark.features is not None
     if len(shape) != 3 and not made_of_pictures:
         raise ValueError(f"{folder} learned from inputs of shape {shape}, not from pictures")
     # Speed options of the training do not matter here, and would only cost accuracy and start-up time.
     plain = replace(config, training=replace(config.training, precision="float32", compile=False))
-    learned = end["strategy"]["model"]
+    learned = _learned(end, folder)
+    weights = record.get("weights", {})
     if config.benchmark.features_until is not None:
-        model, learned = _with_first_part(plain, record["weights"], learned)
+        model, learned = _with_first_part(plain, weights, learned)
     else:
         model = build_network(plain, shape, pretrained=False)
     try:
@@ -168,14 +169,22 @@ def load_run(folder: str | Path) -> TrainedModel:
     features = None
     if config.benchmark.features_windows or len(views) > 1:
         features = feature_maker(config.benchmark)
-        check_same_weights(features.weights, record["weights"])
+        check_same_weights(features.weights, weights)
     elif len(shape) == 1:
-        model = _on_frozen_backbone(plain, record["weights"], model)
+        model = _on_frozen_backbone(plain, weights, model)
     model.eval()
     names = _class_names(record, model.num_classes, folder)
     side = views[0][1] if made_of_pictures else shape[-1]
     kept = config.benchmark.features_aspect == "kept"
     return TrainedModel(folder, config, model, names, side, kept, features)
+
+
+def _learned(end: dict[str, Any], folder: Path) -> dict[str, Tensor]:
+    strategy = end.get("strategy")
+    model = strategy.get("model") if isinstance(strategy, dict) else None
+    if not isinstance(model, dict) or not all(isinstance(v, Tensor) for v in model.values()):
+        raise DamagedError(f"the checkpoint in {folder} holds no weights; put back a copy of it")
+    return model
 
 
 def _class_names(record: dict[str, Any], count: int, folder: Path) -> tuple[str, ...]:
@@ -186,16 +195,6 @@ def _class_names(record: dict[str, Any], count: int, folder: Path) -> tuple[str,
             "put back the file that the run wrote"
         )
     return tuple(map(str, names[:count]))
-
-
-def _input_shape(record: dict[str, Any], folder: Path) -> tuple[int, ...]:
-    try:
-        return tuple(int(side) for side in record["environment"]["input_shape"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise DamagedError(
-            f"{folder / CONFIG} does not say what the model takes (environment.input_shape); "
-            "put back the file that the run wrote"
-        ) from error
 
 
 def _with_first_part(

@@ -18,6 +18,7 @@ from rebll_avalanche.running.folder import (
     is_finished,
     locked,
     read_config,
+    recorded_shape,
     write_config,
 )
 from rebll_avalanche.running.label_tables import check_label_table, keep_label_table
@@ -82,12 +83,12 @@ def extend_run(
                 f"{config.method_name} learns all classes at once and cannot be extended; "
                 "extend a run of another method"
             )
-        shape = tuple(content["environment"]["input_shape"])
+        shape = recorded_shape(folder, content)
         stream = build_benchmark(config) if benchmark is None else benchmark
         features = stream.features
         weights = getattr(features, "weights", None)
         if weights is not None:  # somebody's own function answers for itself
-            check_same_weights(weights, content["weights"])
+            check_same_weights(weights, content.get("weights", {}))
         # Features choose the size of their pictures themselves.
         size = {"image_size": shape[-1]} if features is None else {}
         for extension in extensions:

@@ -121,6 +121,20 @@ def read_config(folder: Path) -> dict[str, Any]:
     return read_settings(config_of(folder))
 
 
+def recorded_shape(folder: Path, content: dict[str, Any]) -> tuple[int, ...]:
+    """The shape of one input of a run, as its ``config.yaml`` says.
+
+    Raises:
+        DamagedError: When it does not say.
+    """
+    try:
+        return tuple(int(side) for side in content["environment"]["input_shape"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedError(
+            f"{folder / CONFIG} does not say what the model takes (environment.input_shape); {WAY_OUT}"
+        ) from error
+
+
 def write_config(folder: Path, content: dict[str, Any]) -> None:
     """Write ``config.yaml``."""
     write_text(folder / CONFIG, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))

@@ -19,8 +19,9 @@ def keep_label_table(folder: Path, name: str, table: Path) -> None:
         name: What the run has it for: ``benchmark``, or ``extension-0`` and so on.
         table: The file.
     """
-    kept = _read(folder) | {name: fingerprint(table)}
-    write_text(folder / LABEL_TABLES, json.dumps(kept) + "\n")
+    if table.is_file():  # whoever reads labels from something else says what is wrong with it
+        kept = _read(folder) | {name: fingerprint(table)}
+        write_text(folder / LABEL_TABLES, json.dumps(kept) + "\n")
 
 
 def check_label_table(folder: Path, name: str, table: Path, way_out: str) -> None:

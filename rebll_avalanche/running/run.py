@@ -131,7 +131,13 @@ def learn(
         _mention_threads(folder)
     records: list[dict[str, Any]] = point.end.get("records", [])
     if point.end:
-        restore(strategy, benchmark.train_stream, point.end["strategy"])
+        try:
+            restore(strategy, benchmark.train_stream, point.end["strategy"])
+        except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+            raise DamagedError(
+                f"the checkpoint in {folder} does not fit this run; it may be of another version of "
+                f"rebll-avalanche, which {CONFIG} names. ({type(error).__name__}: {error})"
+            ) from error
         memory = results.memory_of(strategy)
         if memory is not None:
             memory.widen(benchmark.num_classes)

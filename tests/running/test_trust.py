@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -263,8 +264,9 @@ def test_a_model_of_nan_does_not_predict(trained_run, tmp_path):
     checkpoints = CheckpointFolder(folder / CHECKPOINT)
     (moment,) = checkpoints.moments()
     state = checkpoints.load(moment)
-    name = next(iter(state["strategy"]["model"]))
-    state["strategy"]["model"][name] = torch.full_like(state["strategy"]["model"][name], torch.nan)
+    model = state["strategy"]["model"]
+    name = next(name for name in model if name.endswith("weight") and model[name].numel())
+    model[name] = torch.full_like(model[name], torch.nan)
     checkpoints.save(moment, state)
     with pytest.raises(DamagedError, match=f"{name} holds numbers that are not finite"):
         load_run(folder)
@@ -316,7 +318,7 @@ def test_an_edited_table_is_refused_with_its_rows(own_table, capsys):
     capsys.readouterr()
     assert main(command) == 2
     said = capsys.readouterr().err
-    assert "lines 4, 19 are new or different and lines 4, 19 of before are gone" in said
+    assert "lines 4, 19 are new or different and of before, lines 4, 19 are gone" in said
     assert "--start-over" in said
     assert main([*command, "--start-over"]) == 0
     assert main(command) == 0
@@ -333,3 +335,41 @@ def test_a_run_is_not_extended_beside_an_edited_table(own_table, capsys):
     assert main(["extend", "run", "more.csv"]) == 2
     assert "line 10 is new or different" in capsys.readouterr().err
     assert main(["verify", "run"]) == 0
+
+
+def entries(state: object, path: tuple = ()):
+    """Every place in a nested state."""
+    if isinstance(state, dict):
+        for key, value in state.items():
+            yield (*path, key)
+            yield from entries(value, (*path, key))
+
+
+def test_a_forged_state_fails_cleanly_or_does_no_harm(run, vectors):
+    """Its hashes are right, so nobody but the readers themselves can notice."""
+    config, folder = run
+    for name in (RESULTS, MANIFEST):
+        (folder / name).unlink()
+    checkpoints = CheckpointFolder(folder / CHECKPOINT)
+    (moment,) = checkpoints.moments()
+    good = checkpoints.load(moment)
+    places = [place for place in entries(good) if place[0] == "strategy"]
+    draw = np.random.default_rng(0)
+    forged = 0
+    for _ in range(25):
+        place = places[draw.integers(len(places))]
+        inner = state = copy.deepcopy(good)
+        for key in place[:-1]:
+            inner = inner[key]
+        if draw.random() < 0.5:
+            del inner[place[-1]]
+        else:
+            inner[place[-1]] = [None, "text", -1, [], {}, torch.zeros(1)][draw.integers(6)]
+        checkpoints.save(moment, state)
+        try:
+            run_experiment(config, folder, benchmark=vectors)
+        except (ValueError, OSError):
+            forged += 1
+        for name in (RESULTS, MANIFEST):
+            (folder / name).unlink(missing_ok=True)
+    assert forged > 5
