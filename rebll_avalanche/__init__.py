@@ -15,6 +15,7 @@ _EXPORTS = {
     "keep_freed_memory": "process",
     "PartialLabelBCE": "labels",
     "Scenario": "scenario",
+    "class_range": "scenario",
     "Memory": "memory",
     "COCO2014": "benchmarks",
     "MultiLabelScenes": "benchmarks",
@@ -36,10 +37,15 @@ _EXPORTS = {
     "OnlineRelabelPlugin": "plugins",
     "RebLLPlugin": "plugins",
     "SchedulePlugin": "plugins",
+    "TaughtPlugin": "plugins",
+    "Teacher": "plugins",
     "build_optimizer": "plugins",
     "METHODS": "strategies",
+    "Method": "strategies",
+    "MethodStrategy": "strategies",
     "RebLL": "strategies",
     "get_method": "strategies",
+    "register": "strategies",
 }
 
 __all__ = [
@@ -48,6 +54,8 @@ __all__ = [
     "VOC2007",
     "AKDPlugin",
     "Memory",
+    "Method",
+    "MethodStrategy",
     "MultiLabelScenes",
     "OnlineRelabelPlugin",
     "PartialLabelBCE",
@@ -55,9 +63,12 @@ __all__ = [
     "RebLLPlugin",
     "Scenario",
     "SchedulePlugin",
+    "TaughtPlugin",
+    "Teacher",
     "__version__",
     "build_model",
     "build_optimizer",
+    "class_range",
     "from_csv",
     "from_table",
     "get_method",
@@ -69,6 +80,7 @@ __all__ = [
     "multilabel_metrics",
     "read_metrics",
     "read_table",
+    "register",
     "run_experiment",
     "run_stream",
     "seed_everything",
@@ -98,14 +110,23 @@ if TYPE_CHECKING:
         OnlineRelabelPlugin,
         RebLLPlugin,
         SchedulePlugin,
+        TaughtPlugin,
+        Teacher,
         build_optimizer,
     )
     from rebll_avalanche.process import keep_freed_memory
     from rebll_avalanche.running.environment import seed_everything
     from rebll_avalanche.running.run import run_experiment
     from rebll_avalanche.running.stream import run_stream
-    from rebll_avalanche.scenario import Scenario
-    from rebll_avalanche.strategies import METHODS, RebLL, get_method
+    from rebll_avalanche.scenario import Scenario, class_range
+    from rebll_avalanche.strategies import (
+        METHODS,
+        Method,
+        MethodStrategy,
+        RebLL,
+        get_method,
+        register,
+    )
     from rebll_avalanche.tables import read_table
 
 

@@ -16,8 +16,7 @@ from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.models import MultiLabelModel, build_model
 from rebll_avalanche.plugins import SigmoidLwFPlugin
 from rebll_avalanche.running.stream import run_stream
-from rebll_avalanche.strategies import RebLL
-from rebll_avalanche.strategies.baselines import FineTuning
+from rebll_avalanche.strategies import FineTuning, RebLL
 
 BATCH = 8
 # Operations whose result the host has to see before it can go on.

@@ -19,6 +19,7 @@ GROUND = ["errors", "words", "files", "arrays"]
 # Rooms, lowest first: a room may import itself, the ground, and the rooms in its list.
 ALLOWED = {
     "process": [],
+    "methods": [],
     "pictures": [],
     "tables": ["pictures"],
     "run_files": [],
@@ -32,10 +33,19 @@ ALLOWED = {
     "metrics": ["labels", "losses", "companions"],
     "models": ["labels", "losses"],
     "benchmarks": ["pictures", "tables", "scenario", "labels", "models"],
-    "plugins": ["losses", "scenario", "closed_form", "labels", "memory", "models", "companions"],
-    "strategies": ["labels", "memory", "metrics", "plugins"],
+    "plugins": [
+        "methods",
+        "losses",
+        "scenario",
+        "closed_form",
+        "labels",
+        "memory",
+        "models",
+        "companions",
+    ],
+    "strategies": ["methods", "labels", "memory", "metrics", "plugins"],
     "report": ["run_files", "manifest"],
-    "configuration": ["run_files"],
+    "configuration": ["methods", "run_files"],
     "checkpointing": [
         "run_files",
         "manifest",

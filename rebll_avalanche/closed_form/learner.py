@@ -7,7 +7,7 @@ linear head comes out. What is known of images is in sums, so whatever was added
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -20,10 +20,10 @@ from rebll_avalanche.closed_form.sums import LabelSums, RidgeSums
 from rebll_avalanche.labels import grown
 from rebll_avalanche.words import check_choice
 
-CALIBRATIONS = ("logistic", "gaussian", "none")
-UNKNOWN_AS = ("auto", "negative", "shrunk", "hard", "soft")
-WEIGHTINGS = ("equal", "inverse_sqrt")
-KEEP = ("sums", "labels", "vectors")
+Calibration = Literal["logistic", "gaussian", "none"]
+UnknownAs = Literal["auto", "negative", "shrunk", "hard", "soft"]
+Weighting = Literal["equal", "inverse_sqrt"]
+Keep = Literal["sums", "labels", "vectors"]
 # Of images with an earlier class that nobody names, the share that must have come before for "absent".
 REPEATED = 0.05
 
@@ -58,20 +58,20 @@ class RidgeLearner:
         self,
         num_features: int,
         *,
-        unknown: str = "auto",
+        unknown: UnknownAs = "auto",
         threshold: float = 0.7,
         shrink: float = 0.5,
         gamma: float | None = None,
         per_class_gamma: bool = False,
-        calibration: str = "logistic",
+        calibration: Calibration = "logistic",
         intercept: bool = True,
-        weighting: str = "equal",
-        keep: str = "labels",
+        weighting: Weighting = "equal",
+        keep: Keep = "labels",
     ) -> None:
-        check_choice("unknown", unknown, UNKNOWN_AS)
-        check_choice("weighting", weighting, WEIGHTINGS)
-        check_choice("calibration", calibration, CALIBRATIONS)
-        check_choice("keep", keep, KEEP)
+        check_choice("unknown", unknown, get_args(UnknownAs))
+        check_choice("weighting", weighting, get_args(Weighting))
+        check_choice("calibration", calibration, get_args(Calibration))
+        check_choice("keep", keep, get_args(Keep))
         if calibration != "none" and not intercept:
             raise ValueError(f"calibration={calibration!r} needs intercept=True")
         self.options: dict[str, Any] = {

@@ -131,13 +131,13 @@ def _on_bar(bar: Any, places: dict[str, str]) -> Callable[[Any, str], None]:
 def _share_ceilings(planned: Sequence[Any], root: Path) -> None:
     """A method that sees all classes at once knows no scenario: one run serves all."""
     from rebll_avalanche.configuration.config import Config
-    from rebll_avalanche.configuration.methods import CEILINGS
+    from rebll_avalanche.methods import describe
     from rebll_avalanche.run_files import CONFIG, changes
     from rebll_avalanche.running.folder import copy_for_scenario, is_finished
 
     for entry in planned:
         folder, scenario = root / entry.name, entry.config.benchmark.scenario
-        if entry.config.method_name not in CEILINGS or folder.exists():
+        if not describe(entry.config.method_name).joint or folder.exists():
             continue
         wanted = entry.config.to_dict()
         for twin in filter(is_finished, sorted(root.glob(entry.name.replace(scenario, "*")))):

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
-import yaml
+from rebll_avalanche.configuration.values import brief, checked, load_yaml
+from rebll_avalanche.methods import describe
+from rebll_avalanche.words import nearest
 
-from rebll_avalanche.configuration.methods import METHOD_OPTIONS
+# What a run adds to its own config.yaml; such a file is a configuration too.
+RECORDS = (
+    "class_names",
+    "class_order",
+    "method_as_run",
+    "weights",
+    "versions",
+    "git",
+    "environment",
+    "extensions",
+)
 
 
 def _at_least(owner: Any, section: str, **bounds: float) -> None:
@@ -18,15 +30,6 @@ def _at_least(owner: Any, section: str, **bounds: float) -> None:
         value = getattr(owner, name)
         if value is not None and not value >= bound:
             raise ValueError(f"{section}.{name} must be at least {bound:g}, got {value}")
-
-
-def listed(value: Any) -> tuple[Any, ...]:
-    """The values of a list; a single one may stand for a list of one.
-
-    >>> listed([0.8, 0.5]), listed("text")
-    ((0.8, 0.5), ('text',))
-    """
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,10 @@ class BenchmarkConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if re.fullmatch(r"B\d+-C\d+", self.scenario, flags=re.IGNORECASE) is None:
+        scenario = self.scenario if isinstance(self.scenario, str) else ""
+        if re.fullmatch(r"B\d+-C\d+", scenario, flags=re.IGNORECASE) is None:
             raise ValueError(
-                f"benchmark.scenario must look like B5-C3 or B0-C4, got {self.scenario!r}"
+                f"benchmark.scenario must look like B5-C3 or B0-C4, got {brief(self.scenario)}"
             )
         _at_least(self, "benchmark", image_size=8, train_size=1, test_size=0, validation_size=0)
         _at_least(self, "benchmark", experiences=1, return_chance=0, images_per_class=1)
@@ -261,7 +265,7 @@ class Config:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     seed: int = 0
-    loggers: tuple[str, ...] = ()
+    loggers: tuple[Literal["text", "tensorboard", "wandb"], ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 2**32:  # what numpy takes
@@ -323,35 +327,82 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
-        """The configuration that :meth:`to_dict` was called on; other keys are ignored."""
-        given = {name: dict(values.get(name, {})) for name in SECTIONS}
-        if "thresholds" in given["evaluation"]:
-            given["evaluation"]["thresholds"] = listed(given["evaluation"]["thresholds"])
-        arguments: dict[str, Any] = {name: build(**given[name]) for name, build in SECTIONS.items()}
-        method = {"name": "rebll"} | dict(values.get("method", {}))
-        arguments["method"] = {key: value for key, value in method.items() if value is not None}
-        arguments["seed"] = int(values.get("seed", 0))
-        arguments["loggers"] = listed(values.get("loggers") or ())
+        """A configuration from plain values; records of a run are passed over.
+
+        Raises:
+            ValueError: Naming what is wrong and the nearest that would be right.
+        """
+        if not isinstance(values, Mapping):
+            raise ValueError(f"a configuration holds settings by name, got {brief(values)}")
+        given = {key: value for key, value in values.items() if key not in RECORDS}
+        method = given.setdefault("method", {})
+        if not isinstance(method, Mapping):
+            raise ValueError(f"method must hold a name and parameters, got {brief(method)}")
+        given["method"] = method = {"name": "rebll"} | {
+            key: value for key, value in method.items() if value is not None
+        }
+        kinds = kinds_of(checked("method.name", method["name"], str))
+        check_keys(given, kinds, f" of {method['name']}")
+        arguments: dict[str, Any] = {}
+        for key, value in given.items():
+            if isinstance(value, Mapping):
+                inner = {k: checked(f"{key}.{k}", v, kinds[f"{key}.{k}"]) for k, v in value.items()}
+                arguments[key] = SECTIONS[key](**inner) if key in SECTIONS else inner
+            else:
+                arguments[key] = checked(key, value, kinds[key])
         return cls(**arguments)
 
     @classmethod
     def read(cls, path: Path) -> Config:
         """The configuration in a run's ``config.yaml``."""
-        return cls.from_dict(yaml.safe_load(path.read_text()))
+        return cls.from_dict(load_yaml(path.read_text(encoding="utf-8")))
 
 
-def known_keys(method: str) -> list[str]:
-    """Every key that a recipe may have, dotted.
+def kinds_of(method: str) -> dict[str, Any]:
+    """The type of every setting of a method, by its dotted key.
 
-    >>> "training.lr" in known_keys("rebll"), "method.alpha" in known_keys("fine-tuning")
-    (True, False)
+    Raises:
+        ValueError: When there is no such method.
     """
-    keys = []
-    for section in fields(Config):
-        if section.name in SECTIONS:
-            keys += [f"{section.name}.{entry.name}" for entry in fields(SECTIONS[section.name])]
-        elif section.name == "method":
-            keys += ["method.name", *(f"method.{name}" for name in METHOD_OPTIONS[method])]
+    kinds: dict[str, Any] = {}
+    for name, kind in get_type_hints(Config).items():
+        if name in SECTIONS:
+            kinds |= {
+                f"{name}.{entry}": inner for entry, inner in get_type_hints(SECTIONS[name]).items()
+            }
+        elif name == "method":
+            parameters = describe(method).parameters
+            kinds["method.name"] = str
+            kinds |= {f"method.{entry}": about.kind for entry, about in parameters.items()}
         else:
-            keys.append(section.name)
-    return keys
+            kinds[name] = kind
+    return kinds
+
+
+def check_keys(settings: Mapping[str, Any], known: Iterable[str], whose: str = "") -> None:
+    """Refuse settings that do not exist.
+
+    Args:
+        settings: Sections with settings, or dotted settings.
+        known: Dotted.
+        whose: For the message, " of lwf".
+
+    Raises:
+        ValueError: Naming the first of them and the nearest that do.
+    """
+    known = list(known)
+    for section, value in settings.items():
+        inner = isinstance(value, Mapping) and section not in known
+        for key in [f"{section}.{name}" for name in value] if inner else [str(section)]:
+            if key not in known:
+                own = section_of(key)
+                near = [name for name in known if section_of(name) == own] or known
+                owner = whose if own == "method" else ""
+                raise ValueError(
+                    f"{brief(key)[1:-1]} is not a setting{owner}; the nearest are {nearest(key, near, 3)}"
+                )
+
+
+def section_of(key: str) -> str:
+    """The section of a dotted setting; a setting without a section is its own."""
+    return key.split(".")[0]

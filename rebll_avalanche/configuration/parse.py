@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
-import typing
+import argparse
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from jsonargparse import ArgumentError, ArgumentParser
-
-from rebll_avalanche.configuration.arguments import kind_of, settings_parser
-from rebll_avalanche.configuration.config import SECTIONS, Config, known_keys
-from rebll_avalanche.configuration.methods import METHOD_OPTIONS
-from rebll_avalanche.configuration.recipe import (
-    Study,
-    check_keys,
-    check_method,
-    merged,
-    read_recipe,
-    without,
-)
-from rebll_avalanche.run_files import CONFIG
-from rebll_avalanche.words import nearest
+from rebll_avalanche.configuration.config import SECTIONS, Config, check_keys, kinds_of
+from rebll_avalanche.configuration.recipe import Study, merged, nested, read_recipe, without
+from rebll_avalanche.configuration.values import from_text, kind_name
+from rebll_avalanche.methods import describe, method_names
+from rebll_avalanche.run_files import CONFIG, flat
 
 ENDINGS = (".yaml", ".yml")
+SINGLE = {
+    "seed": "of everything random in training (type: int, default: 0)",
+    "loggers": "Avalanche's loggers beside the run's own files (type: text|tensorboard|wandb, default: )",
+}
+Extend = Callable[[argparse.ArgumentParser], None]
 
 
 def parse_settings(
-    argv: Sequence[str],
-    *,
-    prog: str,
-    description: str = "",
-    extend: Callable[[ArgumentParser], None] | None = None,
+    argv: Sequence[str], *, prog: str, description: str = "", extend: Extend | None = None
 ) -> tuple[Config, Any]:
     """Read ``recipe.yaml --seed 3 --method.alpha 1.0`` and the like, for one run.
 
@@ -49,82 +39,146 @@ def parse_settings(
     Raises:
         ValueError: Naming what is wrong and the nearest that would be right.
     """
-    file, settings, study = _recipe_of(argv)
-    method = _method_name(argv, settings)
-    settings, _ = _own_memory(merged(settings, study.per_method.get(method, {})), method)
-    return _parse(argv, file, settings, method, prog, description, extend)
+    arguments, settings, study = _read(argv, prog, description, extend)
+    settings = merged(settings, study.per_method.get(arguments.method, {}))
+    settings, _ = _own_memory(settings, arguments.method)
+    return Config.from_dict(merged(settings, arguments.given)), arguments
 
 
 def parse_study(
-    argv: Sequence[str],
-    *,
-    prog: str,
-    description: str = "",
-    extend: Callable[[ArgumentParser], None] | None = None,
+    argv: Sequence[str], *, prog: str, description: str = "", extend: Extend | None = None
 ) -> tuple[Config, Study, Any]:
     """As :func:`parse_settings`, for many runs: also what the recipe varies.
 
     What the command line says counts more than what the recipe has for single methods.
     """
-    file, settings, study = _recipe_of(argv)
-    method = _method_name(argv, settings)
-    settings, memory = _own_memory(settings, method)
-    config, arguments = _parse(argv, file, settings, method, prog, description, extend)
-    config = dataclasses.replace(config, method={**config.method, **memory})
-    arguments.given = [name.removeprefix("--") for name in _given(argv)]
+    arguments, settings, study = _read(argv, prog, description, extend)
+    settings, memory = _own_memory(settings, arguments.method)
+    config = Config.from_dict(merged(settings, arguments.given))
+    config = replace(config, method={**memory, **config.method})
+    arguments.given = list(flat(arguments.given))
     per_method = {
         name: without(section, arguments.given) for name, section in study.per_method.items()
     }
-    return config, dataclasses.replace(study, per_method=per_method), arguments
+    return config, replace(study, per_method=per_method), arguments
 
 
-def checked_config(values: Mapping[str, Any]) -> Config:
-    """A configuration from plain values, with every type checked.
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+def _read(
+    argv: Sequence[str], prog: str, description: str, extend: Extend | None
+) -> tuple[argparse.Namespace, dict[str, Any], Study]:
+    """The arguments, with the ``method`` and the settings ``given``; the recipe, and what it varies."""
+    # Every option with a dot is a setting; which ones there are depends on the method.
+    options = [token.split("=")[0] for token in argv if token.startswith("--")]
+    dotted = {option: "" for option in options if "." in option}
+    parser = _parser(prog, description, extend, {"settings": dotted})
+    arguments, left = parser.parse_known_args(list(argv))
+    texts = {
+        key: vars(arguments)[key] for key in (*SINGLE, *(o[2:] for o in dotted)) if key in arguments
+    }
+    if arguments.data_root is not None:
+        texts["benchmark.root"] = arguments.data_root
+    unknown = {token.split("=")[0][2:]: "" for token in left if token.startswith("--")}
+    settings, study = ({}, Study()) if unknown else _recipe(arguments)
+    method = texts.get("method.name") or settings.get("method", {}).get("name", "rebll")
+    kinds = kinds_of(method)
+    check_keys(texts | unknown, list(kinds), f" of {method}")
+    if left:
+        raise ValueError(f"{left[0]!r} belongs to no option")
+    if arguments.help:
+        _parser(prog, description, extend, _explained(method)).print_help()
+        raise SystemExit(0)
+    arguments.method = method
+    arguments.given = {}
+    for key, text in texts.items():
+        value = from_text(key, text, kinds[key])
+        arguments.given = merged(arguments.given, nested(key, value))
+    return arguments, settings, study
+
+
+def _parser(
+    prog: str, description: str, extend: Extend | None, groups: Mapping[str, Mapping[str, str]]
+) -> argparse.ArgumentParser:
+    """A parser for a recipe and for groups of options, by title, each with its text."""
+    usage = f"{prog} [recipe.yaml] [--setting VALUE ...]"
+    parser = _Parser(usage=usage, description=description, allow_abbrev=False, add_help=False)
+    parser.add_argument("-h", "--help", action="store_true", help="show this and stop")
+    parser.add_argument("recipe", nargs="?", help="YAML file with settings")
+    parser.add_argument("--profile", help="which of the recipe's profiles")
+    parser.add_argument("--data-root", help="the same as --benchmark.root")
+    for name, text in SINGLE.items():
+        parser.add_argument(f"--{name}", default=argparse.SUPPRESS, metavar="VALUE", help=text)
+    if extend is not None:
+        extend(parser)
+    for title, options in groups.items():
+        group = parser.add_argument_group(title)
+        for option, text in options.items():
+            shown = text.replace("%", "%%")
+            group.add_argument(option, default=argparse.SUPPRESS, metavar="VALUE", help=shown)
+    return parser
+
+
+def _explained(method: str) -> dict[str, dict[str, str]]:
+    """Every setting, for ``--help``: groups of options with texts, types and defaults."""
+    import docstring_parser
+
+    groups = {}
+    kinds = kinds_of(method)
+    for name, section in SECTIONS.items():
+        about = docstring_parser.parse(section.__doc__ or "")
+        texts = {
+            entry.arg_name: " ".join((entry.description or "").split()) for entry in about.params
+        }
+        groups[str(about.short_description).rstrip(".")] = {
+            f"--{name}.{entry.name}": _text(
+                texts[entry.name], kinds[f"{name}.{entry.name}"], entry.default
+            )
+            for entry in fields(section)
+        }
+    title = (
+        f"The method: one of {', '.join(method_names())}. These are the parameters of {method}; "
+        "--method.name NAME --help shows those of another"
+    )
+    groups[title] = {"--method.name": _text("Which method.", str, method)} | {
+        f"--method.{name}": _text(f"{entry.text}.", entry.kind, entry.default)
+        for name, entry in describe(method).parameters.items()
+    }
+    return groups
+
+
+def _text(text: str, kind: Any, default: Any) -> str:
+    shown = ", ".join(map(str, default)) if isinstance(default, tuple) else default
+    return f"{text} (type: {kind_name(kind)}, default: {'null' if shown is None else shown})"
+
+
+def _recipe(arguments: argparse.Namespace) -> tuple[dict[str, Any], Study]:
+    """The recipe that a command line names.
 
     Raises:
-        ValueError: Naming what is wrong and the nearest that would be right.
+        ValueError: When what it names is no recipe, so that the defaults would run instead.
     """
-    method = str(values["method"]["name"])
-    check_keys(values, known_keys(method), f" of {method}")
-    try:
-        parsed = settings_parser("", method).parse_object(dict(values))
-    except ArgumentError as error:
-        raise ValueError(_explain(str(error), method)) from error
-    return _config(parsed)
-
-
-def _recipe_of(argv: Sequence[str]) -> tuple[Path | None, dict[str, Any], Study]:
-    # Flags and positionals are only sure once the parser exists, and the parser needs the method; so
-    # this is a guess, which _check_recipe compares with what the parser has found.
-    files = [
-        Path(token)
-        for before, token in zip(["", *argv], argv, strict=False)
-        if token.endswith(ENDINGS) and not token.startswith("--") and not _wants_value(before)
-    ]
-    profile = _last_value(argv, "--profile")
-    if files:
-        return files[0], *read_recipe(files[0], profile)
-    if profile is not None:
-        raise ValueError(f"--profile {profile} belongs to a recipe; give its file first")
-    return None, {}, Study()
-
-
-def _wants_value(token: str) -> bool:
-    return token.startswith("--") and "=" not in token
-
-
-def _check_recipe(given: str | None, read: Path | None) -> None:
-    """Refuse a recipe that was not read, which would leave the defaults to run.
-
-    Raises:
-        ValueError: Naming the file that was meant, as far as can be known.
-    """
-    if given is not None and (Path(given) / CONFIG).is_file():
-        raise ValueError(f"{given} is a folder; its recipe is {Path(given) / CONFIG}")
-    if given is not None and read != Path(given):
-        raise ValueError(f"no recipe at {given}; recipes end in {ENDINGS[0]}")
-    if given is None and read is not None:
-        raise ValueError(f"{read} stands among the values of an option; give the recipe first")
+    file = arguments.recipe
+    if file is None:
+        for values in vars(arguments).values():
+            for value in values if isinstance(values, list) else ():
+                if str(value).endswith(ENDINGS):
+                    raise ValueError(
+                        f"{value} stands among the values of an option; give the recipe first"
+                    )
+        if arguments.profile is not None:
+            raise ValueError(
+                f"--profile {arguments.profile} belongs to a recipe; give its file first"
+            )
+        return {}, Study()
+    if (Path(file) / CONFIG).is_file():
+        raise ValueError(f"{file} is a folder; its recipe is {Path(file) / CONFIG}")
+    if not file.endswith(ENDINGS):
+        raise ValueError(f"no recipe at {file}; recipes end in {ENDINGS[0]}")
+    return read_recipe(Path(file), arguments.profile)
 
 
 def _own_memory(settings: dict[str, Any], method: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -132,77 +186,6 @@ def _own_memory(settings: dict[str, Any], method: str) -> tuple[dict[str, Any], 
 
     Recipes give it for all methods alike.
     """
-    if "mem_size" in METHOD_OPTIONS[method] or "mem_size" not in settings.get("method", {}):
+    if "mem_size" in describe(method).parameters or "mem_size" not in settings.get("method", {}):
         return settings, {}
     return without(settings, ["method.mem_size"]), {"mem_size": settings["method"]["mem_size"]}
-
-
-def _parse(
-    argv: Sequence[str],
-    file: Path | None,
-    settings: dict[str, Any],
-    method: str,
-    prog: str,
-    description: str,
-    extend: Callable[[ArgumentParser], None] | None,
-) -> tuple[Config, Any]:
-    asked = "-h" in argv or "--help" in argv
-    parser = settings_parser(prog, method, description=description, explain=asked)
-    if extend is not None:
-        extend(parser)
-    known = known_keys(method)
-    check_keys(settings, known, f" of {method}")
-    own = [option for action in parser._actions for option in action.option_strings]
-    unknown = {name[2:]: None for name in _given(argv) if name not in own}
-    check_keys(unknown, known, f" of {method}")
-    try:
-        defaults = parser.parse_object(settings) if settings else None
-        arguments = parser.parse_args(list(argv), namespace=defaults)
-    except ArgumentError as error:
-        raise ValueError(_explain(str(error), method)) from error
-    _check_recipe(arguments.recipe, file)
-    if arguments.data_root is not None:
-        arguments.benchmark.root = arguments.data_root
-    return _config(arguments), arguments
-
-
-def _config(arguments: Any) -> Config:
-    values = arguments.clone().as_dict()
-    return Config.from_dict({key: values[key] for key in (*SECTIONS, "method", "seed", "loggers")})
-
-
-def _given(argv: Sequence[str]) -> list[str]:
-    """The options that a command line names."""
-    return [token.split("=")[0] for token in argv if token.startswith("--")]
-
-
-def _last_value(argv: Sequence[str], option: str) -> str | None:
-    """What a command line says about an option, before it is parsed."""
-    value = None
-    for token, following in zip(argv, [*argv[1:], ""], strict=False):
-        if token == option:
-            value = following
-        elif token.startswith(f"{option}="):
-            value = token.partition("=")[2]
-    return value
-
-
-def _method_name(argv: Sequence[str], recipe: dict[str, Any]) -> str:
-    own = str(recipe.get("method", {}).get("name", "rebll"))
-    name = _last_value(argv, "--method.name") or own
-    check_method(name)
-    return name
-
-
-def _explain(message: str, method: str) -> str:
-    """The parser's message in words, with the nearest choices where there are choices."""
-    key = re.search(r'key "([\w.]+)"', message)
-    value = re.search(r"(?:Got|Given) value: (.*)", message)
-    if key is None or value is None:
-        return message
-    problem = f"{key[1]} cannot be {value[1].strip()!r}"
-    kind = kind_of(key[1], method)
-    choices = [str(choice) for choice in typing.get_args(kind) if isinstance(choice, str)]
-    if choices:
-        return f"{problem}; choose {nearest(value[1].strip(), choices)}"
-    return f"{problem}; it must be {getattr(kind, '__name__', kind)}"

@@ -15,29 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from rebll_avalanche.configuration.config import known_keys, listed
-from rebll_avalanche.configuration.methods import METHOD_OPTIONS
-from rebll_avalanche.run_files import flat
+from rebll_avalanche.configuration.config import RECORDS, check_keys, kinds_of
+from rebll_avalanche.configuration.values import brief, listed, load_yaml
+from rebll_avalanche.methods import describe, method_names
 from rebll_avalanche.words import nearest
 
 ALL = "all"
-# What a run adds to its own config.yaml; such a file is a recipe too.
-RECORDS = (
-    "class_names",
-    "class_order",
-    "method_as_run",
-    "weights",
-    "versions",
-    "git",
-    "environment",
-    "extensions",
-)
 
 
 @dataclass(frozen=True)
@@ -63,55 +51,21 @@ class Study:
     def __post_init__(self) -> None:
         for name in self.methods:
             if name != ALL:
-                check_method(name)
+                describe(name)
         for name, settings in self.per_method.items():
-            check_method(name)
-            check_keys(settings, known_keys(name), f" of {name}")
-        check_keys(self.sweep, _all_keys())
+            check_keys(settings, kinds_of(name), f" of {name}")
         for key, values in self.sweep.items():
             if not isinstance(values, list | tuple) or not values:
-                raise ValueError(f"sweep.{key} must be a list of values, got {values!r}")
+                raise ValueError(f"sweep.{key} must be a list of values, got {brief(values)}")
 
     @property
     def method_names(self) -> list[str]:
         """The methods with "all" spelled out, each once."""
-        names = (METHOD_OPTIONS if name == ALL else [name] for name in self.methods)
+        names = (method_names() if name == ALL else [name] for name in self.methods)
         return list(dict.fromkeys(name for group in names for name in group))
 
 
 STUDY_KEYS = tuple(Study.__dataclass_fields__)
-
-
-def check_method(name: str) -> None:
-    """Refuse a method that does not exist.
-
-    Raises:
-        ValueError: Listing those that do, closest first.
-    """
-    if name not in METHOD_OPTIONS:
-        names = nearest(name, METHOD_OPTIONS)
-        raise ValueError(f"no method is called {name!r}; there are {names}")
-
-
-def check_keys(settings: Mapping[str, Any], known: Sequence[str], whose: str = "") -> None:
-    """Refuse settings that do not exist.
-
-    Args:
-        settings: Nested or dotted.
-        known: Dotted.
-        whose: For the message, " of lwf".
-
-    Raises:
-        ValueError: Naming the first of them and the nearest that do.
-    """
-    for key in flat(settings):
-        if key not in known:
-            section = key.split(".")[0]
-            near = [name for name in known if name.split(".")[0] == section] or list(known)
-            owner = whose if section == "method" else ""
-            raise ValueError(
-                f"{key} is not a setting{owner}; the nearest are {nearest(key, near, 3)}"
-            )
 
 
 def merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,12 +111,12 @@ def read_recipe(path: Path, profile: str | None = None) -> tuple[dict[str, Any],
     content = _read(path, ())
     profiles = content.pop("profiles", {})
     if not isinstance(profiles, dict) or not all(isinstance(p, dict) for p in profiles.values()):
-        raise ValueError(f"profiles in {path} must hold settings by name, got {profiles!r}")
+        raise ValueError(f"profiles in {path} must hold settings by name, got {brief(profiles)}")
     for part in (content, *profiles.values()):
         if not isinstance(part.get("method", {}), dict):
-            raise ValueError(f"method must hold a name and parameters, got {part['method']!r}")
-        settings = {key: value for key, value in part.items() if key not in STUDY_KEYS}
-        check_keys(settings, [*_all_keys(), *STUDY_KEYS, "extends", "profiles"])
+            raise ValueError(f"method must hold a name and parameters, got {brief(part['method'])}")
+        others = {key: value for key, value in part.items() if key != "method"}
+        check_keys(others, [*kinds_of("rebll"), *STUDY_KEYS, "extends", "profiles"])
     if profile is None and profiles:
         raise ValueError(f"{path} has profiles; choose one: --profile {' or '.join(profiles)}")
     if profile is not None:
@@ -182,16 +136,22 @@ def study_of(given: Mapping[str, Any]) -> Study:
             values[key] = listed(values[key])
     for key in ("sweep", "per_method"):
         if not isinstance(values.get(key, {}), Mapping):
-            raise ValueError(f"{key} must hold names and what belongs to them, got {values[key]!r}")
+            raise ValueError(
+                f"{key} must hold names and what belongs to them, got {brief(values[key])}"
+            )
     if any(not isinstance(seed, int) for seed in values.get("seeds", ())):
-        raise ValueError(f"seeds must be whole numbers, got {list(values['seeds'])}")
+        raise ValueError(f"seeds must be whole numbers, got {brief(values['seeds'])}")
     return Study(**values)
 
 
-@cache
-def _all_keys() -> list[str]:
-    """The settings that a run of some method has."""
-    return sorted({key for name in METHOD_OPTIONS for key in known_keys(name)})
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """One dotted setting as a recipe has it.
+
+    >>> nested("training.lr", 1), nested("seed", 2)
+    ({'training': {'lr': 1}}, {'seed': 2})
+    """
+    section, _, name = key.partition(".")
+    return {section: {name: value} if name else value}
 
 
 def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
@@ -201,11 +161,11 @@ def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"no recipe at {path}")
     try:
-        values = yaml.safe_load(path.read_text()) or {}
+        values = load_yaml(path.read_text(encoding="utf-8")) or {}
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is not readable YAML: {error}") from error
     if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold settings such as 'seed: 0', got {values!r}")
+        raise ValueError(f"{path} must hold settings such as 'seed: 0', got {brief(values)}")
     own = {key: value for key, value in values.items() if key not in RECORDS}
     base = own.pop("extends", None)
     if base is None:

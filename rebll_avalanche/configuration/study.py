@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rebll_avalanche.configuration.config import Config, known_keys
-from rebll_avalanche.configuration.methods import CEILINGS, METHOD_OPTIONS
-from rebll_avalanche.configuration.parse import checked_config
-from rebll_avalanche.configuration.recipe import Study, merged
+from rebll_avalanche.configuration.config import Config, check_keys, kinds_of
+from rebll_avalanche.configuration.recipe import Study, merged, nested
+from rebll_avalanche.methods import describe, method_names
 from rebll_avalanche.words import nearest
 
 
@@ -53,15 +52,16 @@ def plan(recipe: Config, study: Study) -> list[Planned]:
                     config = replace(variant, benchmark=benchmark, seed=seed)
                     name = f"{config.folder_stem}{suffix}_seed{seed}"
                     shared = f"{method}{suffix}_seed{seed}"
-                    twin = ceilings.setdefault(shared, name) if method in CEILINGS else name
+                    twin = ceilings.setdefault(shared, name) if describe(method).joint else name
                     planned.append(Planned(name, config, twin if twin != name else None))
     return planned
 
 
 def _check_sweep(study: Study, methods: list[str]) -> None:
     for key in study.sweep:
-        if not any(key in known_keys(method) for method in methods):
-            owners = [name for name in METHOD_OPTIONS if key in known_keys(name)]
+        if not any(key in kinds_of(method) for method in methods):
+            owners = [name for name in method_names() if key in kinds_of(name)]
+            check_keys({} if owners else {key: None}, kinds_of(methods[0]))
             raise ValueError(
                 f"no method of this table has {key} to sweep; those that have it are "
                 f"{nearest(methods[0], owners)}"
@@ -73,12 +73,13 @@ def _variants(recipe: Config, study: Study, method: str) -> Iterator[tuple[str, 
     own = {
         key: value
         for key, value in recipe.method_options.items()
-        if key in METHOD_OPTIONS[method] and (method == recipe.method_name or key == "mem_size")
+        if key in describe(method).parameters
+        and (method == recipe.method_name or key == "mem_size")
     }
     config = replace(recipe, method={"name": method, **own})
     if method in study.per_method:
-        config = checked_config(merged(config.to_dict(), study.per_method[method]))
-    swept = {key: values for key, values in study.sweep.items() if key in known_keys(method)}
+        config = Config.from_dict(merged(config.to_dict(), study.per_method[method]))
+    swept = {key: values for key, values in study.sweep.items() if key in kinds_of(method)}
     if not swept:
         yield "", config
     for key, values in swept.items():
@@ -86,13 +87,8 @@ def _variants(recipe: Config, study: Study, method: str) -> Iterator[tuple[str, 
             if value is None:
                 yield "", config
             else:
-                changed = merged(config.to_dict(), _nested(key, value))
-                yield _suffix(key, value), checked_config(changed)
-
-
-def _nested(key: str, value: Any) -> Mapping[str, Any]:
-    section, _, name = key.partition(".")
-    return {section: {name: value} if name else value}
+                changed = merged(config.to_dict(), nested(key, value))
+                yield _suffix(key, value), Config.from_dict(changed)
 
 
 def _suffix(key: str, value: Any) -> str:

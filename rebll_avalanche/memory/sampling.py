@@ -7,7 +7,7 @@ arrived, which to keep. It sees labels only, never images, unless it says that i
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -203,6 +203,7 @@ class OptimisedDistribution:
         self.counts = state["counts"].clone()
 
 
+PolicyName = Literal["reservoir", "prs", "ocdm", "herding"]
 POLICIES: dict[str, type[Any]] = {
     "reservoir": Reservoir,
     "prs": PartitioningReservoir,

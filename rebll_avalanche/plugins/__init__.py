@@ -13,7 +13,7 @@ from rebll_avalanche.plugins.podnet import PODPlugin
 from rebll_avalanche.plugins.rebll import RebLLPlugin
 from rebll_avalanche.plugins.relabel import OnlineRelabelPlugin
 from rebll_avalanche.plugins.schedule import SchedulePlugin, build_optimizer
-from rebll_avalanche.plugins.teacher import Teacher, share_teacher
+from rebll_avalanche.plugins.teacher import TaughtPlugin, Teacher, share_teacher
 
 __all__ = [
     "AGCNPlugin",
@@ -33,6 +33,7 @@ __all__ = [
     "SigmoidDistillation",
     "SigmoidLwFPlugin",
     "SoftmaxLwFPlugin",
+    "TaughtPlugin",
     "Teacher",
     "build_optimizer",
     "share_teacher",

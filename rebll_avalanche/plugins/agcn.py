@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch.nn.functional import mse_loss
@@ -13,6 +13,8 @@ from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 from rebll_avalanche.words import check_choice
+
+SoftLabels = Literal["softmax", "sigmoid"]
 
 
 def label_graph_head(model: Any) -> GrowingAGCN:
@@ -42,9 +44,9 @@ class LabelGraphPlugin(TaughtPlugin):
             classes that are annotated in an image count with their label.
     """
 
-    def __init__(self, *, soft_labels: str = "softmax") -> None:
+    def __init__(self, *, soft_labels: SoftLabels = "softmax") -> None:
         super().__init__()
-        check_choice("soft_labels", soft_labels, ("softmax", "sigmoid"))
+        check_choice("soft_labels", soft_labels, get_args(SoftLabels))
         self.soft_labels = soft_labels
 
     def before_training(self, strategy: Any, **kwargs: Any) -> None:
@@ -75,9 +77,10 @@ class AGCNPlugin(AKDPlugin):
     ``H`` are small.
 
     Args:
-        classification_weight: ``w``, once there is a teacher.
-        relationship_weight: ``c``.
-        soft_labels: See :class:`LabelGraphPlugin`.
+        classification_weight: ``w``, the weight of L_bce once there is a teacher; L_kd gets the rest.
+        relationship_weight: ``c``, the weight of the relationship-preserving loss.
+        soft_labels: How the previous model's logits become labels of old classes; see
+            :class:`LabelGraphPlugin`.
     """
 
     def __init__(
@@ -85,7 +88,7 @@ class AGCNPlugin(AKDPlugin):
         *,
         classification_weight: float = 0.15,
         relationship_weight: float = 1000.0,
-        soft_labels: str = "softmax",
+        soft_labels: SoftLabels = "softmax",
     ) -> None:
         super().__init__(alpha=0.0, lambda_akd=classification_weight)
         check_not_negative(relationship_weight=relationship_weight)

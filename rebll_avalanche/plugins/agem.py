@@ -16,9 +16,13 @@ class DrawingAGEMPlugin(AGEMPlugin):
     asks for and leaves nothing to remember but the images.
 
     Args:
-        patterns_per_experience: Images kept of each experience.
+        mem_size: Images kept of each experience;
+            :class:`~rebll_avalanche.plugins.buffer.SharedBudgetPlugin` makes it a budget of all.
         sample_size: Images of a reference batch; every experience gives the same share of it.
     """
+
+    def __init__(self, mem_size: int = 40, sample_size: int = 64) -> None:
+        super().__init__(mem_size, sample_size)
 
     def sample_from_memory(self) -> Any:
         """Inputs and labels of a reference batch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -16,7 +16,8 @@ from rebll_avalanche.plugins.criterion import (
     restore_criterion,
 )
 from rebll_avalanche.plugins.options import (
-    EXPONENTS,
+    Exponent,
+    Reduction,
     check_not_negative,
     decay_exponent,
 )
@@ -25,7 +26,7 @@ from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.scenario import class_range
 from rebll_avalanche.words import check_choice
 
-TEACHER_TARGETS = ("printed", "corrected")
+TeacherTargets = Literal["printed", "corrected"]
 
 
 class AKDPlugin(TaughtPlugin):
@@ -53,18 +54,18 @@ class AKDPlugin(TaughtPlugin):
         *,
         alpha: float = 1.2,
         lambda_akd: float = 0.15,
-        exponent: str = "adaptive",
-        teacher_targets: str = "printed",
-        reduction: str = "mean",
+        exponent: Exponent = "adaptive",
+        teacher_targets: TeacherTargets = "printed",
+        reduction: Reduction = "mean",
         detach_weight: bool = False,
     ) -> None:
         super().__init__()
         check_not_negative(alpha=alpha)
         if not 0 <= lambda_akd <= 1:
             raise ValueError(f"lambda_akd must lie between 0 and 1, got {lambda_akd}")
-        check_choice("exponent", exponent, EXPONENTS)
-        check_choice("teacher_targets", teacher_targets, TEACHER_TARGETS)
-        check_choice("reduction", reduction, ("mean", "class_sum"))
+        check_choice("exponent", exponent, get_args(Exponent))
+        check_choice("teacher_targets", teacher_targets, get_args(TeacherTargets))
+        check_choice("reduction", reduction, get_args(Reduction))
         self.alpha = alpha
         self.lambda_akd = lambda_akd
         self.exponent = exponent

@@ -49,7 +49,7 @@ class SharedBudgetPlugin(SupervisedPlugin):
         mem_size: Number of images in all experiences together: at least one of each.
     """
 
-    def __init__(self, mem_size: int) -> None:
+    def __init__(self, mem_size: int = 40) -> None:
         super().__init__()
         self.mem_size = mem_size
 

@@ -10,7 +10,13 @@ from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from rebll_avalanche.closed_form.learner import RidgeLearner
+from rebll_avalanche.closed_form.learner import (
+    Calibration,
+    Keep,
+    RidgeLearner,
+    UnknownAs,
+    Weighting,
+)
 from rebll_avalanche.closed_form.records import fingerprints
 from rebll_avalanche.closed_form.ridge import LinearScores
 from rebll_avalanche.closed_form.sums import RidgeSums
@@ -28,9 +34,9 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
 
     Args:
         unknown: What a label that nobody gave counts as, where the class was known when the image came:
-            ``"negative"``: absent; ``"shrunk"``: ``shrink`` times the head's own score; ``"hard"``: 1 if the head so far
-            gives it a probability above ``threshold``; ``"soft"``: that probability; ``"auto"``: absent if
-            images of earlier classes are seen to come again, and else ``"shrunk"``.
+            ``"negative"``: absent; ``"shrunk"``: ``shrink`` times the head's own score; ``"hard"``: 1 if
+            the head so far gives it a probability above ``threshold``; ``"soft"``: that probability;
+            ``"auto"``: absent if images of earlier classes are seen to come again, else ``"shrunk"``.
         threshold: For ``"hard"``.
         shrink: What the score is multiplied by.
         gamma: The ridge penalty; by default chosen by generalised cross-validation.
@@ -51,15 +57,15 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
     def __init__(
         self,
         *,
-        unknown: str = "auto",
+        unknown: UnknownAs = "auto",
         threshold: float = 0.7,
         shrink: float = 0.5,
         gamma: float | None = None,
         per_class_gamma: bool = False,
-        keep: str = "labels",
-        calibration: str = "logistic",
+        keep: Keep = "labels",
+        calibration: Calibration = "logistic",
         intercept: bool = True,
-        weighting: str = "equal",
+        weighting: Weighting = "equal",
     ) -> None:
         super().__init__()
         # Its vectors have the length that the head will ask for.

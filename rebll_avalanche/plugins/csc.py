@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -10,8 +10,10 @@ from torch.nn.functional import logsigmoid
 
 from rebll_avalanche.labels import annotated
 from rebll_avalanche.plugins.akd import AKDPlugin
-from rebll_avalanche.plugins.options import check_not_negative
+from rebll_avalanche.plugins.options import Reduction, check_not_negative
 from rebll_avalanche.words import check_choice
+
+EntropyClasses = Literal["old", "seen"]
 
 
 def entropy_penalty(
@@ -41,8 +43,8 @@ class CSCPlugin(AKDPlugin):
     L_bce. On ``build_model(..., head="gcn")`` this is CSC; it works on any network.
 
     Args:
-        classification_weight: ``w``, once there is a teacher.
-        entropy_weight: ``beta``.
+        classification_weight: ``w``, the weight of L_bce once there is a teacher; L_kd gets the rest.
+        entropy_weight: ``beta``, the weight of the entropy.
         entropy_classes: ``"old"`` as the paper says, or ``"seen"`` as its release does.
         entropy_reduction: ``"class_sum"`` as printed, or ``"mean"`` over classes, as the other two terms
             have it: beside these, a sum outgrows the distillation where there are many classes.
@@ -53,12 +55,12 @@ class CSCPlugin(AKDPlugin):
         *,
         classification_weight: float = 0.15,
         entropy_weight: float = 0.04,
-        entropy_classes: str = "old",
-        entropy_reduction: str = "class_sum",
+        entropy_classes: EntropyClasses = "old",
+        entropy_reduction: Reduction = "class_sum",
     ) -> None:
         super().__init__(alpha=0.0, lambda_akd=classification_weight)
-        check_choice("entropy_classes", entropy_classes, ("old", "seen"))
-        check_choice("entropy_reduction", entropy_reduction, ("class_sum", "mean"))
+        check_choice("entropy_classes", entropy_classes, get_args(EntropyClasses))
+        check_choice("entropy_reduction", entropy_reduction, get_args(Reduction))
         check_not_negative(entropy_weight=entropy_weight)
         self.entropy_weight = entropy_weight
         self.entropy_classes = entropy_classes

@@ -11,7 +11,7 @@ from torch import Tensor
 from rebll_avalanche.labels import UNKNOWN, annotated, seen_columns
 from rebll_avalanche.losses import bce_loss
 from rebll_avalanche.memory import Memory
-from rebll_avalanche.memory.sampling import SamplingPolicy
+from rebll_avalanche.memory.sampling import PolicyName, SamplingPolicy
 from rebll_avalanche.plugins.criterion import check_base_loss
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import forward_frozen, whole_pictures
@@ -56,7 +56,7 @@ class DERPlusPlusPlugin(SupervisedPlugin):
         batch_size_mem: int = 64,
         alpha: float = 0.5,
         beta: float = 0.5,
-        policy: str | SamplingPolicy = "reservoir",
+        policy: PolicyName | SamplingPolicy = "reservoir",
     ) -> None:
         super().__init__()
         check_not_negative(alpha=alpha, beta=beta)

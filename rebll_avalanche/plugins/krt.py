@@ -17,7 +17,7 @@ from rebll_avalanche.labels import (
     where_unknown,
 )
 from rebll_avalanche.memory import Memory
-from rebll_avalanche.memory.sampling import SamplingPolicy
+from rebll_avalanche.memory.sampling import PolicyName, SamplingPolicy
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
 from rebll_avalanche.plugins.criterion import (
     check_base_loss,
@@ -78,7 +78,8 @@ class KRTPlugin(SupervisedPlugin):
     like everything else; nobody labels stored images for later classes.
 
     Args:
-        lambda_token: ``lambda``; it stands beside an L_asl summed over batch and classes.
+        lambda_token: ``lambda``, the weight of the distillation of tokens; it stands beside an L_asl
+            summed over batch and classes.
         labels_per_image: Labels of an image over all classes of the benchmark, on average: 1.4 for
             VOC, 2.9 for COCO.
         exponent: Of the asymmetric loss.
@@ -97,7 +98,7 @@ class KRTPlugin(SupervisedPlugin):
         margin: float = 0.05,
         mem_size: int = 0,
         batch_size_mem: int = 64,
-        policy: str | SamplingPolicy = "reservoir",
+        policy: PolicyName | SamplingPolicy = "reservoir",
     ) -> None:
         super().__init__()
         check_not_negative(lambda_token=lambda_token, exponent=exponent)

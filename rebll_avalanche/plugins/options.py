@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from rebll_avalanche.losses import adaptive_exponent
 
-EXPONENTS = ("adaptive", "fixed")
+Exponent = Literal["adaptive", "fixed"]
+Reduction = Literal["mean", "class_sum"]
 
 
 def decay_exponent(kind: str, factor: float, seen_classes: int) -> float:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from avalanche.training.plugins import SupervisedPlugin
 
 from rebll_avalanche.memory import Memory
-from rebll_avalanche.memory.sampling import SamplingPolicy
+from rebll_avalanche.methods import composed, takes_also
 from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.closed_form_teacher import ClosedFormTeacher
+from rebll_avalanche.plugins.networks import check_solvable, check_width
 from rebll_avalanche.plugins.relabel import OnlineRelabelPlugin
 from rebll_avalanche.plugins.teacher import Teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.words import check_choice
 
-TEACHERS = ("previous", "closed_form")
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rebll_avalanche.plugins.rebll_options import RebLLOptions
+
+Preset = Literal["paper", "best"]
+TeacherKind = Literal["previous", "closed_form"]
 
 # Who teaches, and what differs from the defaults of the two halves, which are the paper's.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -38,71 +45,43 @@ class RebLLPlugin(SupervisedPlugin):
     .. math:: L = \lambda_{akd} L_{cls} + (1 - \lambda_{akd}) L_{akd} + \lambda_{er} L_{er}
 
     ``mem_size=0`` is "RebLL (AKD)". The parameters are those of :class:`AKDPlugin` and
-    :class:`OnlineRelabelPlugin`, which also say what they mean; ``exponent``, ``reduction`` and
-    ``detach_weight`` hold for both. What is not given is as the preset says.
+    :class:`OnlineRelabelPlugin`, which also say what they mean; ``alpha``, ``exponent``, ``reduction``
+    and ``detach_weight`` hold for both. The preset supplies defaults for parameters not given.
 
     Args:
         preset: ``"paper"``, the values of these two classes, or ``"best"``, what won on validation
             images (see :data:`PRESETS`).
-        teacher: Who distils and relabels: the ``"previous"`` model, as in the paper, or a
-            :class:`~rebll_avalanche.plugins.closed_form_teacher.ClosedFormTeacher`
-            (``"closed_form"``).
+        teacher: Who is distilled and who relabels: the ``"previous"`` model, as in the paper, or a
+            ``"closed_form"`` head that does not forget
+            (:class:`~rebll_avalanche.plugins.closed_form_teacher.ClosedFormTeacher`).
         start_from_teacher: Begin every experience with the teacher's rows of the head. Those of the
             previous model are there already; from a closed-form teacher the student takes over what it
             has forgotten itself, and the new classes as the teacher sees them.
+        **options: Parameters of the two classes.
     """
 
+    parts = (AKDPlugin, OnlineRelabelPlugin)
+    presets = PRESETS
+
+    @takes_also(*parts)
     def __init__(
         self,
         *,
-        preset: str = "paper",
-        mem_size: int | None = None,
-        batch_size_mem: int | None = None,
-        alpha: float | None = None,
-        beta: float | None = None,
-        lambda_akd: float | None = None,
-        lambda_er: float | None = None,
-        lambda_new: float | None = None,
-        relabel_threshold: float | None = None,
-        exponent: str | None = None,
-        teacher_targets: str | None = None,
-        replay_loss: str | None = None,
-        relabel: bool | None = None,
-        relabel_by: str | None = None,
-        policy: str | SamplingPolicy | None = None,
-        reduction: str | None = None,
-        detach_weight: bool | None = None,
-        teacher: str | None = None,
+        preset: Preset = "paper",
+        teacher: TeacherKind | None = None,
         start_from_teacher: bool | None = None,
+        **options: Unpack[RebLLOptions],
     ) -> None:
         super().__init__()
-        check_choice("preset", preset, tuple(PRESETS))
-        own = _chosen(preset, {"teacher": teacher, "start_from_teacher": start_from_teacher})
-        check_choice("teacher", own["teacher"], TEACHERS)
-        self.start_from_teacher = bool(own["start_from_teacher"])
-        shared = {"exponent": exponent, "reduction": reduction, "detach_weight": detach_weight}
-        distillation = {
-            "alpha": alpha,
-            "lambda_akd": lambda_akd,
-            "teacher_targets": teacher_targets,
-        }
-        replay = {
-            "mem_size": mem_size,
-            "batch_size_mem": batch_size_mem,
-            "beta": beta,
-            "lambda_er": lambda_er,
-            "lambda_new": lambda_new,
-            "relabel_threshold": relabel_threshold,
-            "replay_loss": replay_loss,
-            "relabel": relabel,
-            "relabel_by": relabel_by,
-            "alpha": alpha,
-            "policy": policy,
-        }
-        self.akd = AKDPlugin(**_chosen(preset, distillation | shared))
-        self.replay = OnlineRelabelPlugin(**_chosen(preset, replay | shared))
+        check_choice("preset", preset, PRESETS)
+        named = {"teacher": teacher, "start_from_teacher": start_from_teacher}
+        given = {name: value for name, value in (named | options).items() if value is not None}
+        values = PRESETS[preset] | given
+        check_choice("teacher", values["teacher"], get_args(TeacherKind))
+        self.start_from_teacher = bool(values["start_from_teacher"])
+        self.akd, self.replay = composed(self.parts, values, also=named)
         self.replay.terms = self.akd.terms
-        if own["teacher"] == "closed_form":
+        if values["teacher"] == "closed_form":
             self.akd.teacher = ClosedFormTeacher()
         self.replay.teacher = self.akd.teacher
 
@@ -122,12 +101,15 @@ class RebLLPlugin(SupervisedPlugin):
         return self.akd.terms
 
     def before_training(self, strategy: Any, **kwargs: Any) -> None:
-        """See both halves."""
+        """See both halves; a closed-form teacher needs a head that it can solve."""
+        if isinstance(self.teacher, ClosedFormTeacher):
+            check_solvable(strategy.model)
         self.akd.before_training(strategy, **kwargs)
         self.replay.before_training(strategy, **kwargs)
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """See both halves."""
+        check_width(strategy)
         self.akd.before_training_exp(strategy, **kwargs)
         self.replay.before_training_exp(strategy, **kwargs)
         # The previous model's rows are there already, whatever kind of head it has.
@@ -165,9 +147,3 @@ def take_rows(head: Any, earlier: Any) -> None:
     rows = slice(0, earlier.num_classes)
     head.weight[rows] = earlier.weight
     head.bias[rows] = earlier.bias
-
-
-def _chosen(preset: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Of some parameters those that the caller or the preset has set."""
-    wanted = {name: value for name, value in PRESETS[preset].items() if name in given}
-    return wanted | {name: value for name, value in given.items() if value is not None}

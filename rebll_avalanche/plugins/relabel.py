@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from avalanche.training.plugins import ReplayPlugin, SupervisedPlugin
@@ -13,18 +13,21 @@ from torch import Tensor, nn
 from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.losses import bce_loss, er_loss, probability
 from rebll_avalanche.memory import Memory, Provenance
-from rebll_avalanche.memory.sampling import SamplingPolicy
+from rebll_avalanche.memory.sampling import PolicyName, SamplingPolicy
 from rebll_avalanche.plugins.criterion import check_base_loss, check_steerable
 from rebll_avalanche.plugins.options import (
-    EXPONENTS,
+    Exponent,
+    Reduction,
     check_not_negative,
     decay_exponent,
 )
-from rebll_avalanche.plugins.relabel_rules import RULES, StreamShares, labels_from
+from rebll_avalanche.plugins.relabel_rules import Rule, StreamShares, labels_from
 from rebll_avalanche.plugins.teacher import Teacher, forward_frozen, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.scenario import class_range
 from rebll_avalanche.words import check_choice
+
+ReplayLoss = Literal["er", "bce"]
 
 
 class OnlineRelabelPlugin(SupervisedPlugin):
@@ -67,13 +70,13 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         lambda_er: float = 0.30,
         lambda_new: float = 0.0,
         relabel_threshold: float = 0.8,
-        exponent: str = "adaptive",
-        replay_loss: str = "er",
+        exponent: Exponent = "adaptive",
+        replay_loss: ReplayLoss = "er",
         relabel: bool = True,
-        relabel_by: str = "score",
+        relabel_by: Rule = "score",
         alpha: float = 1.2,
-        policy: str | SamplingPolicy = "reservoir",
-        reduction: str = "mean",
+        policy: PolicyName | SamplingPolicy = "reservoir",
+        reduction: Reduction = "mean",
         detach_weight: bool = False,
     ) -> None:
         super().__init__()
@@ -82,10 +85,10 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         check_not_negative(alpha=alpha, beta=beta, lambda_er=lambda_er, lambda_new=lambda_new)
         if not 0 <= relabel_threshold <= 1:
             raise ValueError(f"relabel_threshold is a probability, got {relabel_threshold}")
-        check_choice("exponent", exponent, EXPONENTS)
-        check_choice("replay_loss", replay_loss, ("er", "bce"))
-        check_choice("reduction", reduction, ("mean", "class_sum"))
-        check_choice("relabel_by", relabel_by, RULES)
+        check_choice("exponent", exponent, get_args(Exponent))
+        check_choice("replay_loss", replay_loss, get_args(ReplayLoss))
+        check_choice("reduction", reduction, get_args(Reduction))
+        check_choice("relabel_by", relabel_by, get_args(Rule))
         self.batch_size_mem = batch_size_mem
         self.beta = beta
         self.lambda_er = lambda_er

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from torch import Tensor
 from rebll_avalanche.labels import grown
 from rebll_avalanche.losses import posterior_from_score
 
-RULES = ("score", "posterior", "prevalence", "soft")
+Rule = Literal["score", "posterior", "prevalence", "soft"]
 
 
 def labels_from(

@@ -1,21 +1,46 @@
-"""Plain replay for methods whose memory is not their point."""
+"""Replay for methods whose memory is not their point."""
 
 from __future__ import annotations
 
-from avalanche.training.plugins import SupervisedPlugin
+from collections.abc import Callable
+
+from avalanche.training.plugins import ReplayPlugin
+from avalanche.training.storage_policy import ExemplarsBuffer, ReservoirSamplingBuffer
 
 from rebll_avalanche.plugins.relabel import OnlineRelabelPlugin
 
 
-def masked_replay(mem_size: int, weight: float) -> list[SupervisedPlugin]:
+def masked_replay(*, mem_size: int = 0, replay_weight: float = 1.0) -> OnlineRelabelPlugin | None:
     """Binary cross-entropy on the labels that memory images came with; the rest stays unknown.
 
     Args:
-        mem_size: Number of images kept; 0 gives no plugin at all.
-        weight: Of the term.
+        mem_size: Number of images kept for replay; 0 gives no plugin at all.
+        replay_weight: Weight of the replayed labels' cross-entropy.
     """
     if not mem_size:
-        return []
-    return [
-        OnlineRelabelPlugin(mem_size=mem_size, lambda_er=weight, replay_loss="bce", relabel=False)
-    ]
+        return None
+    return OnlineRelabelPlugin(
+        mem_size=mem_size, lambda_er=replay_weight, replay_loss="bce", relabel=False
+    )
+
+
+def balanced_replay(*, mem_size: int = 40) -> ReplayPlugin:
+    """Avalanche's replay with its own memory, which is balanced over experiences.
+
+    Args:
+        mem_size: Number of images kept.
+    """
+    return ReplayPlugin(mem_size)
+
+
+def buffer_replay(
+    *, buffer: Callable[[int], ExemplarsBuffer] = ReservoirSamplingBuffer, mem_size: int = 40
+) -> ReplayPlugin:
+    """Avalanche's replay with a buffer of one's choice.
+
+    Args:
+        buffer: Makes an Avalanche storage policy from its size: ``ReservoirSamplingBuffer``, or
+            ``partial(PolicyBuffer, policy="prs")``.
+        mem_size: Number of images kept.
+    """
+    return ReplayPlugin(mem_size, storage_policy=buffer(mem_size))

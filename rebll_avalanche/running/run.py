@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +16,11 @@ from rebll_avalanche.checkpointing.foreign import unsaved
 from rebll_avalanche.checkpointing.resume import CheckpointPlugin
 from rebll_avalanche.checkpointing.snapshot import capture, restore
 from rebll_avalanche.configuration.config import Config
-from rebll_avalanche.configuration.methods import METHOD_OPTIONS
 from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.files import sweep_drafts
+from rebll_avalanche.methods import describe
 from rebll_avalanche.metrics import read_metrics
-from rebll_avalanche.plugins import AKDPlugin, OnlineRelabelPlugin
 from rebll_avalanche.plugins.divergence import DivergencePlugin
-from rebll_avalanche.plugins.rebll import PRESETS
 from rebll_avalanche.run_files import CHECKPOINT, CONFIG
 from rebll_avalanche.running import results
 from rebll_avalanche.running.build import (
@@ -55,7 +51,6 @@ from rebll_avalanche.running.progress import ProgressPlugin, on_terminal
 from rebll_avalanche.running.recorder import Recorder
 from rebll_avalanche.running.stream import evaluation_stream
 from rebll_avalanche.scenario import class_range
-from rebll_avalanche.strategies import get_method
 
 
 def run_experiment(
@@ -226,23 +221,9 @@ def _in_order(metrics: dict[str, float]) -> dict[str, float]:
 
 def method_as_run(config: Config) -> dict[str, Any]:
     """The method with its defaults, in plain values: what a reader of the results needs to know."""
-    method = get_method(config.method_name)
-    listed = METHOD_OPTIONS[config.method_name]
-    values = _plain_defaults(method.build) | config.method_options
-    if "preset" in values:  # what is not given is as the preset says, or else as RebLL's halves say
-        halves = _plain_defaults(AKDPlugin) | _plain_defaults(OnlineRelabelPlugin)
-        values = halves | PRESETS[values["preset"]] | values
-    parameters = {name: values[name] for name in listed if name in values}
+    method = describe(config.method_name)
+    parameters = method.as_run(config.method_options)
     return {"label": method.label, "joint": method.joint, "parameters": parameters}
-
-
-def _plain_defaults(build: Callable[..., Any]) -> dict[str, Any]:
-    """Arguments that have a number, a word or a truth value by default."""
-    return {
-        name: parameter.default
-        for name, parameter in inspect.signature(build).parameters.items()
-        if isinstance(parameter.default, bool | int | float | str)
-    }
 
 
 def _resolved(

@@ -1,32 +1,46 @@
 """Avalanche strategies: RebLL and the systems it is measured against."""
 
-from rebll_avalanche.strategies.agcn import AGCN
-from rebll_avalanche.strategies.baselines import BufferReplay, FineTuning, adopt
-from rebll_avalanche.strategies.csc import CSC
-from rebll_avalanche.strategies.der import DERPlusPlus
-from rebll_avalanche.strategies.krt import KRT
-from rebll_avalanche.strategies.l2p import L2P
-from rebll_avalanche.strategies.lanes import MultiLane
-from rebll_avalanche.strategies.lwf import SigmoidLwF, SoftmaxLwF
-from rebll_avalanche.strategies.podnet import PODNet
-from rebll_avalanche.strategies.rebll import RebLL
-from rebll_avalanche.strategies.registry import METHODS, Method, get_method
+from rebll_avalanche.strategies.baselines import adopt
+from rebll_avalanche.strategies.closed_form import L3A, ClosedForm
+from rebll_avalanche.strategies.methods import (
+    AGCN,
+    CSC,
+    KRT,
+    L2P,
+    AveragedGEM,
+    BufferReplay,
+    DERPlusPlus,
+    MultiLane,
+    PODNet,
+    RebLL,
+    SigmoidLwF,
+    SoftmaxLwF,
+    SynapticIntelligence,
+)
+from rebll_avalanche.strategies.registry import METHODS, Method, get_method, register
+from rebll_avalanche.strategies.template import FineTuning, MethodStrategy
 
 __all__ = [
     "AGCN",
     "CSC",
     "KRT",
     "L2P",
+    "L3A",
     "METHODS",
+    "AveragedGEM",
     "BufferReplay",
+    "ClosedForm",
     "DERPlusPlus",
     "FineTuning",
     "Method",
+    "MethodStrategy",
     "MultiLane",
     "PODNet",
     "RebLL",
     "SigmoidLwF",
     "SoftmaxLwF",
+    "SynapticIntelligence",
     "adopt",
     "get_method",
+    "register",
 ]

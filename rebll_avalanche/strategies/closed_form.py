@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
-from avalanche.training.plugins import SupervisedPlugin
 from torch import nn
 from torch.optim import Optimizer
 
 from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
-from rebll_avalanche.strategies.baselines import FineTuning
+from rebll_avalanche.strategies.template import MethodStrategy
 
 
-class ClosedForm(FineTuning):
+class ClosedForm(MethodStrategy, closed_form=ClosedFormPlugin):
     """A ridge-regression head on a network that does not change, or only once.
 
     The method is :class:`~rebll_avalanche.plugins.closed_form.ClosedFormPlugin`; this strategy makes
@@ -25,19 +23,12 @@ class ClosedForm(FineTuning):
         optimizer: Only needed to adapt: otherwise nothing has a gradient.
         adapt: Train the network on the first experience, as fine-tuning would, before it is frozen. It
             gets used to the kind of images, and the head is solved afterwards all the same.
-        unknown: This and the following, down to ``weighting``, are parameters of the plugin.
-        threshold: Of pseudo-labels.
-        shrink: How much of its own score a head counts for an unknown label.
-        gamma: Ridge penalty; chosen by generalised cross-validation if not given.
-        per_class_gamma: Choose one for every class.
-        keep: What is remembered of single images.
-        calibration: How scores become log-odds.
-        intercept: Fit one.
-        weighting: How much each image counts.
         train_epochs: Of the adaptation; one pass over an experience is exact.
-        plugins: Further plugins, called before this method's own.
-        **options: As in :class:`FineTuning`.
+        **options: Parameters of the plugin, and those of
+            :class:`~rebll_avalanche.strategies.template.FineTuning`.
     """
+
+    closed_form: ClosedFormPlugin
 
     def __init__(
         self,
@@ -45,38 +36,16 @@ class ClosedForm(FineTuning):
         model: nn.Module,
         optimizer: Optimizer | None = None,
         adapt: bool = False,
-        unknown: str = "auto",
-        threshold: float = 0.7,
-        shrink: float = 0.5,
-        gamma: float | None = None,
-        per_class_gamma: bool = False,
-        keep: str = "labels",
-        calibration: str = "logistic",
-        intercept: bool = True,
-        weighting: str = "equal",
         train_epochs: int = 1,
-        plugins: Sequence[SupervisedPlugin] | None = None,
         **options: Any,
     ) -> None:
         if adapt and optimizer is None:
             raise ValueError("adapt=True trains the network: give it an optimizer")
         self.adapt = adapt
         self.adaptation_epochs = train_epochs
-        self.closed_form = ClosedFormPlugin(
-            unknown=unknown,
-            threshold=threshold,
-            shrink=shrink,
-            gamma=gamma,
-            per_class_gamma=per_class_gamma,
-            keep=keep,
-            calibration=calibration,
-            intercept=intercept,
-            weighting=weighting,
-        )
         super().__init__(
             model=model,
             optimizer=optimizer or torch.optim.SGD(model.parameters(), lr=0.0),
-            plugins=[*(plugins or []), self.closed_form],
             train_epochs=1,
             **options,
         )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rebll_avalanche.configuration.config import Config, known_keys
+from rebll_avalanche.configuration.config import Config, kinds_of
 from rebll_avalanche.configuration.parse import parse_settings, parse_study
 from rebll_avalanche.run_files import changes
 
@@ -157,7 +157,7 @@ def test_where_things_lie_and_what_is_logged_changes_nothing() -> None:
 
 def test_every_known_key_is_an_option() -> None:
     config = Config().to_dict()
-    for key in known_keys("rebll"):
+    for key in kinds_of("rebll"):
         section, _, name = key.partition(".")
         assert section in config
         assert section == "method" or not name or name in config[section]

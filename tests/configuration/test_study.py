@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rebll_avalanche.configuration.config import Config
-from rebll_avalanche.configuration.methods import METHOD_OPTIONS
 from rebll_avalanche.configuration.recipe import study_of
 from rebll_avalanche.configuration.study import Planned, plan
+from rebll_avalanche.methods import method_names
 
 
 def planned(recipe: dict[str, Any], **study: Any) -> list[Planned]:
@@ -36,7 +36,7 @@ def test_without_a_study_there_is_one_run() -> None:
 
 def test_all_methods_and_one_run_of_a_ceiling() -> None:
     runs = planned({}, methods="all", scenarios=["B5-C3", "B4-C2"])
-    assert [run.config.method_name for run in runs] == list(METHOD_OPTIONS) * 2
+    assert [run.config.method_name for run in runs] == method_names() * 2
     twins = {run.name: run.twin for run in runs if run.twin}
     assert twins == {"scenes_B4-C2_joint_seed0": "scenes_B5-C3_joint_seed0"}
 

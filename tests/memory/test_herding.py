@@ -12,7 +12,7 @@ from rebll_avalanche import PartialLabelBCE, RebLL, build_model
 from rebll_avalanche.memory.herding import Herding, described
 from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.plugins.buffer import PolicyBuffer
-from rebll_avalanche.strategies.der import DERPlusPlus
+from rebll_avalanche.strategies import DERPlusPlus
 
 
 def by_the_book(positive, features, means, wanted):

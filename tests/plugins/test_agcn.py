@@ -10,8 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.models import build_model
 from rebll_avalanche.plugins.agcn import AGCNPlugin, LabelGraphPlugin
-from rebll_avalanche.strategies import FineTuning, RebLL
-from rebll_avalanche.strategies.agcn import AGCN
+from rebll_avalanche.strategies import AGCN, FineTuning, RebLL
 
 
 class Recorder(SupervisedPlugin):

@@ -10,7 +10,7 @@ import torch
 from rebll_avalanche.labels import PartialLabelBCE, label_matrix
 from rebll_avalanche.models import build_model
 from rebll_avalanche.plugins.agem import DrawingAGEMPlugin
-from rebll_avalanche.strategies.baselines import AveragedGEM, FineTuning
+from rebll_avalanche.strategies import AveragedGEM, FineTuning
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from rebll_avalanche.models.network import MultiLabelModel
 from rebll_avalanche.plugins.closed_form_teacher import ClosedFormTeacher
 from rebll_avalanche.plugins.podnet import PODPlugin
 from rebll_avalanche.plugins.teacher import Teacher
-from rebll_avalanche.strategies import RebLL
-from rebll_avalanche.strategies.closed_form import ClosedForm
+from rebll_avalanche.strategies import ClosedForm, RebLL
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from avalanche.training.plugins import SupervisedPlugin
 
 from rebll_avalanche.models import build_model
 from rebll_avalanche.plugins.csc import CSCPlugin, entropy_penalty
-from rebll_avalanche.strategies.csc import CSC
+from rebll_avalanche.strategies import CSC
 
 
 class Recorder(SupervisedPlugin):
@@ -95,7 +95,7 @@ def test_entropy_penalty_is_smallest_where_p_is_one_over_e():
 def test_values_out_of_range_are_refused():
     with pytest.raises(ValueError, match="entropy_classes must be one of old, seen"):
         CSCPlugin(entropy_classes="new")
-    with pytest.raises(ValueError, match="entropy_reduction must be one of class_sum, mean"):
+    with pytest.raises(ValueError, match="entropy_reduction must be one of mean, class_sum"):
         CSCPlugin(entropy_reduction="sum")
     with pytest.raises(ValueError, match="entropy_weight must not be negative, got -1"):
         CSCPlugin(entropy_weight=-1)

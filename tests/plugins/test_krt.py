@@ -9,7 +9,7 @@ from avalanche.training.plugins import SupervisedPlugin
 
 from rebll_avalanche.models import build_model
 from rebll_avalanche.plugins.krt import KRTPlugin, asl_loss, pseudo_label_threshold
-from rebll_avalanche.strategies.krt import KRT
+from rebll_avalanche.strategies import KRT
 
 NAN = float("nan")
 

@@ -12,7 +12,7 @@ from rebll_avalanche.benchmarks import multilabel_benchmark
 from rebll_avalanche.models import MultiLabelModel, build_model
 from rebll_avalanche.models.prompts import PromptedViT, PromptHead
 from rebll_avalanche.plugins.l2p import L2PPlugin
-from rebll_avalanche.strategies.l2p import L2P
+from rebll_avalanche.strategies import L2P
 
 
 def prompted_model():

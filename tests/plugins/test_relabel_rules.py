@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch
 from rebll_avalanche import RebLL, build_model
 from rebll_avalanche.losses import asymmetric_bce
 from rebll_avalanche.memory import Provenance
-from rebll_avalanche.plugins.relabel_rules import RULES, StreamShares, labels_from
+from rebll_avalanche.plugins.relabel_rules import Rule, StreamShares, labels_from
 
 
 def test_posterior_is_half_where_the_loss_does_not_care():
@@ -62,7 +63,7 @@ def test_shares_of_a_stream_survive_a_restart():
     assert again.of(slice(0, 3)).tolist() == [0.25, 0.25, 0.5]
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", get_args(Rule))
 def test_memory_is_filled_by_the_rule(rule, vector_benchmark):
     torch.manual_seed(0)
     model = build_model("vector", in_features=6)

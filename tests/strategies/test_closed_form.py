@@ -16,8 +16,7 @@ from rebll_avalanche.models import build_model
 from rebll_avalanche.models.expanded import ExpandedLinear
 from rebll_avalanche.plugins import SchedulePlugin
 from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
-from rebll_avalanche.strategies import RebLL
-from rebll_avalanche.strategies.closed_form import L3A, ClosedForm
+from rebll_avalanche.strategies import L3A, ClosedForm, RebLL
 
 FEATURES, CLASSES = 8, 6
 

@@ -11,11 +11,7 @@ from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.models import MultiLabelModel, build_model
 from rebll_avalanche.models.prompts import PromptedViT, PromptHead
 from rebll_avalanche.plugins.agcn import LabelGraphPlugin
-from rebll_avalanche.strategies import RebLL
-from rebll_avalanche.strategies.agcn import AGCN
-from rebll_avalanche.strategies.csc import CSC
-from rebll_avalanche.strategies.krt import KRT
-from rebll_avalanche.strategies.l2p import L2P
+from rebll_avalanche.strategies import AGCN, CSC, KRT, L2P, RebLL
 
 HEAD_OPTIONS = {
     "gcn": {"hidden": 16},

@@ -1,0 +1,125 @@
+"""Single values of settings: read from text, checked against their type, shown in messages."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+import typing
+from functools import cache
+from typing import Any, Literal
+
+import yaml
+
+from rebll_avalanche.words import nearest
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which 1e-4 is a number, as it is in YAML 1.2."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"),
+    list("-+0123456789"),
+)
+
+
+def load_yaml(text: str) -> Any:
+    """Plain values from YAML.
+
+    >>> load_yaml("{lr: 1e-4}")
+    {'lr': 0.0001}
+    """
+    return yaml.load(text, _Loader)
+
+
+def brief(value: Any) -> str:
+    """A value for a message: never long, however large it is or how deep.
+
+    >>> brief("x" * 1000), brief([[1] * 9] * 9)
+    ("'xxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxx'", '[[...], [...], [...], [...], ...]')
+    """
+    shown = reprlib.Repr()
+    shown.maxstring = shown.maxother = 57
+    shown.maxlevel, shown.maxlist, shown.maxdict = 1, 4, 2
+    return shown.repr(value)
+
+
+def listed(value: Any) -> tuple[Any, ...]:
+    """The values of a list; a single one may stand for a list of one.
+
+    >>> listed([0.8, 0.5]), listed("text")
+    ((0.8, 0.5), ('text',))
+    """
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def checked(key: str, value: Any, kind: Any) -> Any:
+    """A value of the type that a setting has; a whole number may stand for a float.
+
+    Raises:
+        ValueError: Naming the setting, the value and what it can be, nearest first.
+
+    >>> checked("training.lr", 1, float)
+    1.0
+    """
+    from pydantic import ValidationError  # here, since help needs no checks
+
+    if typing.get_origin(kind) is tuple:
+        value = listed(value)
+    try:
+        return _checker(kind).validate_python(value, strict=True)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]["input"]
+        raise ValueError(f"{key} cannot be {brief(wrong)}; {_advice(wrong, kind)}") from None
+
+
+def from_text(key: str, text: str, kind: Any) -> Any:
+    """The value that a text on a command line stands for; ``null`` is None.
+
+    >>> from_text("loggers", "[text, wandb]", tuple[str, ...]), from_text("benchmark.root", "12", str)
+    (('text', 'wandb'), '12')
+    """
+    try:
+        value = load_yaml(text)
+    except yaml.YAMLError:
+        value = text
+    if isinstance(value, str) or (value is None and text != "null"):
+        value = text  # YAML would take comments and blanks away
+    try:
+        return checked(key, value, kind)
+    except ValueError:
+        if str in (kind, *typing.get_args(kind)):
+            return text
+        raise
+
+
+def kind_name(kind: Any) -> str:
+    """A type as people write it.
+
+    >>> kind_name(tuple[float, ...]), kind_name(str | None), kind_name(Literal["mean", "sum"])
+    ('float', 'str', 'mean|sum')
+    """
+    return "|".join(_alternatives(kind))
+
+
+@cache
+def _checker(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _alternatives(kind: Any) -> list[str]:
+    """The words that a setting can be, or the names of its types."""
+    if typing.get_origin(kind) is Literal:
+        return [str(word) for word in typing.get_args(kind)]
+    inner = [part for part in typing.get_args(kind) if part not in (type(None), Ellipsis)]
+    return [name for part in inner for name in _alternatives(part)] if inner else [kind.__name__]
+
+
+def _advice(wrong: Any, kind: Any) -> str:
+    names = _alternatives(kind)
+    if set(names) <= {"bool", "int", "float", "str"}:
+        return f"it must be {' or '.join(names)}"
+    return f"choose {nearest(wrong if isinstance(wrong, str) else '', names)}"

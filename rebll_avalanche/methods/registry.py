@@ -1,0 +1,171 @@
+"""Every method by name: the built-in ones, those that a program registers, and those of other packages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from rebll_avalanche.methods.parameters import Parameter, parameters_of, presets_of
+from rebll_avalanche.words import nearest
+
+BUILT_IN = Path(__file__).with_name("builtin.json")
+ENTRY_POINTS = "rebll_avalanche.methods"
+
+
+@dataclass(frozen=True)
+class Description:
+    """What can be said about a method without building it.
+
+    Attributes:
+        label: How tables print it.
+        parameters: That a configuration can hold, by name.
+        presets: What a value of its parameter ``preset`` changes, if it has one.
+        head: The head its network has.
+        joint: Trained once on all classes with all labels: the ceiling, not a continual learner.
+    """
+
+    label: str
+    parameters: dict[str, Parameter]
+    presets: dict[str, dict[str, Any]]
+    head: str
+    joint: bool
+
+    def as_run(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The values of all parameters that have one, when some are given."""
+        values = {name: entry.default for name, entry in self.parameters.items()}
+        values |= self.presets.get(given.get("preset", ""), {}) | given
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A named way to learn a stream.
+
+    Attributes:
+        label: How tables print it.
+        build: Makes the strategy from keyword arguments: ``model``, ``optimizer``, Avalanche's own
+            (``train_mb_size``, ``train_epochs``, ``eval_mb_size``, ``device``, ``plugins``,
+            ``evaluator``), and the method's parameters.
+        head: The head its network has.
+        joint: Trained once on all classes with all labels: the ceiling, not a continual learner.
+        offers: Names of the parameters that a configuration may set; all plain ones by default.
+    """
+
+    label: str
+    build: Callable[..., Any]
+    head: str = "linear"
+    joint: bool = False
+    offers: Iterable[str] | None = None
+
+    @cached_property
+    def description(self) -> Description:
+        """From the signatures and docstrings of what builds it."""
+        found = parameters_of(self.build)
+        offered = {name: found[name] for name in self.offers or found}
+        presets: dict[str, dict[str, Any]] = {}
+        for preset in presets_of(self.build) if "preset" in offered else ():
+            then = parameters_of(partial(self.build, preset=preset))
+            presets[preset] = {
+                name: then[name].default for name in offered if then[name] != offered[name]
+            }
+        return Description(self.label, offered, presets, self.head, self.joint)
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """What a configuration can set, by name."""
+        return self.description.parameters
+
+    @property
+    def uses_memory(self) -> bool:
+        """Whether it keeps images: ``mem_size`` of them."""
+        return "mem_size" in self.parameters
+
+
+# Filled by those who register: ``rebll_avalanche.strategies`` with the built-in ones.
+METHODS: dict[str, Method] = {}
+
+
+def register(name: str, build: Method | Callable[..., Any], **about: Any) -> Method:
+    """Make a method available by name, to programs and to the command line.
+
+    Args:
+        name: As in ``--method.name``.
+        build: Makes the strategy: usually a :class:`~rebll_avalanche.strategies.MethodStrategy`.
+        **about: Other attributes of :class:`Method`; ``label`` is the name by default.
+
+    Raises:
+        ValueError: When the name is taken.
+    """
+    if name in METHODS:
+        raise ValueError(f"there is a method {name!r} already: {METHODS[name].label}")
+    method = (
+        build if isinstance(build, Method) else Method(about.pop("label", name), build, **about)
+    )
+    METHODS[name] = method
+    return method
+
+
+def method_names() -> list[str]:
+    """The names of all methods; imports none of them."""
+    return list(dict.fromkeys([*_built_in(), *METHODS, *_installed()]))
+
+
+def describe(name: str) -> Description:
+    """What can be said about a method; only one of another package is imported for it.
+
+    Raises:
+        ValueError: Listing the names that exist, closest first.
+    """
+    return _built_in().get(name) or get_method(name).description
+
+
+def get_method(name: str) -> Method:
+    """A method that is registered, or that an installed package has.
+
+    Raises:
+        ValueError: Listing the names that exist, closest first.
+    """
+    if name not in METHODS:
+        if name not in _installed():
+            names = nearest(name, method_names())
+            raise ValueError(f"no method is called {name!r}; there are {names}")
+        entry = _installed()[name]
+        try:
+            loaded = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise ValueError(
+                f"the method {name!r} of {entry.value} cannot be loaded: {error}"
+            ) from error
+        return METHODS.get(name) or register(name, loaded)
+    return METHODS[name]
+
+
+@cache
+def _built_in() -> dict[str, Description]:
+    content = json.loads(BUILT_IN.read_text(encoding="utf-8"))
+    return {name: description_from_dict(values) for name, values in content.items()}
+
+
+@cache
+def _installed() -> dict[str, Any]:
+    """Entry points of other packages; a built-in name stays what it is."""
+    from importlib.metadata import entry_points
+
+    found = entry_points(group=ENTRY_POINTS)
+    return {entry.name: entry for entry in found if entry.name not in _built_in()}
+
+
+def description_to_dict(description: Description) -> dict[str, Any]:
+    """As ``builtin.json`` has it."""
+    parameters = {name: entry.to_dict() for name, entry in description.parameters.items()}
+    return vars(description) | {"parameters": parameters}
+
+
+def description_from_dict(values: dict[str, Any]) -> Description:
+    """What :func:`description_to_dict` was called on."""
+    parameters = {k: Parameter.from_dict(v) for k, v in values["parameters"].items()}
+    return Description(**(values | {"parameters": parameters}))

@@ -1,0 +1,89 @@
+"""The methods that are their plugins: each has the parameters of these, and they say what it does."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rebll_avalanche.plugins import (
+    AGCNPlugin,
+    CSCPlugin,
+    DERPlusPlusPlugin,
+    KRTPlugin,
+    L2PPlugin,
+    LanesPlugin,
+    PODPlugin,
+    RebLLPlugin,
+    SharedBudgetPlugin,
+    SigmoidLwFPlugin,
+    SoftmaxLwFPlugin,
+)
+from rebll_avalanche.plugins.agem import DrawingAGEMPlugin
+from rebll_avalanche.plugins.replay import balanced_replay, buffer_replay, masked_replay
+from rebll_avalanche.plugins.si import CopyingSIPlugin
+from rebll_avalanche.strategies.template import MethodStrategy
+
+
+class RebLL(MethodStrategy, rebll=RebLLPlugin):
+    """Rebalanced learning of labels that arrive in steps; ``mem_size=0`` is "RebLL (AKD)".
+
+    Its ``criterion`` is used in evaluation only; in training it is replaced by L_cls.
+    """
+
+
+class SigmoidLwF(MethodStrategy, lwf=SigmoidLwFPlugin):
+    r"""LwF with a sigmoid per class: :math:`L = L_{bce}(C^t) + \alpha L_{kd}(C^{1:t-1})`."""
+
+
+class SoftmaxLwF(MethodStrategy, lwf=SoftmaxLwFPlugin):
+    """Avalanche's own LwF loss on labels, for comparison."""
+
+
+class PODNet(MethodStrategy, replay=balanced_replay, pod=PODPlugin):
+    """Pooled-output distillation and replay.
+
+    Memory is Avalanche's experience-balanced one, as in ER, where the original herds. Replayed images
+    are part of the batch and are distilled like the others.
+    """
+
+
+class DERPlusPlus(MethodStrategy, der=DERPlusPlusPlugin):
+    """Dark experience replay with labels."""
+
+
+class AGCN(MethodStrategy, agcn=AGCNPlugin):
+    """A label graph that grows, and distillation of its nodes; its network is ``head="agcn"``."""
+
+
+class CSC(MethodStrategy, csc=CSCPlugin, replay=partial(masked_replay, replay_weight=0.5)):
+    """Distillation and entropy of the old classes; its network is ``head="gcn"``."""
+
+
+class KRT(MethodStrategy, krt=KRTPlugin):
+    """Pseudo-labels, and a token per experience; its network is ``head="cross_attention"``."""
+
+
+class L2P(MethodStrategy, l2p=L2PPlugin, replay=masked_replay):
+    """Prompts for a frozen transformer; its network is ``head="l2p"`` on a ViT."""
+
+
+class MultiLane(MethodStrategy, lanes=LanesPlugin):
+    """Learns each experience's labels in a lane of its own; its network is ``head="lanes"`` on a ViT.
+
+    Further plugins must have no loss on old classes that the stream does not annotate: in training,
+    their logits are NaN.
+    """
+
+
+class AveragedGEM(MethodStrategy, budget=SharedBudgetPlugin, agem=DrawingAGEMPlugin):
+    """Avalanche's A-GEM with one budget for all experiences."""
+
+
+class BufferReplay(MethodStrategy, replay=buffer_replay):
+    """Experience replay as in Avalanche's ``Replay``, with a buffer of one's choice.
+
+    Memory images are put into the batches of the experience and learned with their own labels.
+    """
+
+
+class SynapticIntelligence(MethodStrategy, si=CopyingSIPlugin):
+    """Avalanche's SI, which as it is does nothing on a CPU."""

@@ -1,0 +1,121 @@
+"""The strategies that all methods of this package build on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import torch
+from avalanche.training.plugins import EvaluationPlugin, SupervisedPlugin
+from avalanche.training.templates import SupervisedTemplate
+from torch import nn
+from torch.optim import Optimizer
+
+from rebll_avalanche.labels import PartialLabelBCE
+from rebll_avalanche.methods import composed, signature_of, takes_also
+from rebll_avalanche.metrics import multilabel_evaluator
+from rebll_avalanche.strategies.loader import in_batches
+
+Evaluator: TypeAlias = EvaluationPlugin | Callable[[], EvaluationPlugin]
+
+
+class FineTuning(SupervisedTemplate):
+    """Learns each experience's labels and does nothing about the earlier ones: equation (1) alone.
+
+    .. math:: L = L_{bce}(C^t)
+
+    Old columns are unknown (NaN) in the targets, so they get no gradient of their own and change only
+    through the shared backbone. On a stream with all labels in one experience this is Joint. Other
+    methods of this package build on it: it has the arguments that all of them share.
+
+    Args:
+        model: Any network whose columns are in order of learning; ``build_model(...)`` makes one.
+        optimizer: See :func:`~rebll_avalanche.plugins.schedule.build_optimizer` for a safe one.
+        criterion: Must ignore NaN labels.
+        train_mb_size: Images per training batch.
+        train_epochs: Passes over each experience.
+        eval_mb_size: Images per evaluation batch; as in training if not given.
+        device: Where to train.
+        plugins: Further plugins; the list itself is left alone.
+        evaluator: Metrics and loggers, or a function that makes them.
+        eval_every: See Avalanche: -1 never, 0 after each experience, n every n epochs.
+        peval_mode: See Avalanche: ``"epoch"`` or ``"iteration"``.
+    """
+
+    dataloader: Any
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        optimizer: Optimizer,
+        criterion: nn.Module | None = None,
+        train_mb_size: int = 64,
+        train_epochs: int = 1,
+        eval_mb_size: int | None = None,
+        device: str | torch.device = "cpu",
+        plugins: Sequence[SupervisedPlugin] | None = None,
+        evaluator: Evaluator = multilabel_evaluator,
+        eval_every: int = -1,
+        peval_mode: str = "epoch",
+    ) -> None:
+        super().__init__(
+            model=model,
+            optimizer=optimizer,
+            criterion=PartialLabelBCE() if criterion is None else criterion,
+            train_mb_size=train_mb_size,
+            train_epochs=train_epochs,
+            eval_mb_size=eval_mb_size,
+            device=device,
+            plugins=list(plugins or []),
+            evaluator=evaluator,
+            eval_every=eval_every,
+            peval_mode=peval_mode,
+        )
+
+    def make_eval_dataloader(self, **kwargs: Any) -> None:
+        """Avalanche's own, reading batches instead of samples where the data set can."""
+        super().make_eval_dataloader(**kwargs)
+        self.dataloader = in_batches(self.dataloader)
+
+
+class MethodStrategy(FineTuning):
+    """A strategy made from plugins, whose parameters become those of its constructor.
+
+    ``class CSC(MethodStrategy, csc=CSCPlugin, replay=masked_replay)`` has the parameters of
+    ``CSCPlugin``, of ``masked_replay`` and of :class:`FineTuning`, and what the two make as attributes
+    ``csc`` and ``replay``. A part is a plugin class, or a function that makes a plugin or None.
+
+    Args:
+        plugins: Further plugins, called before the method's own.
+        **options: Parameters of the parts, and those of :class:`FineTuning`.
+    """
+
+    parts: ClassVar[dict[str, Callable[..., SupervisedPlugin | None]]] = {}
+
+    @takes_also(FineTuning)
+    def __init__(
+        self, *, plugins: Sequence[SupervisedPlugin] | None = None, **options: Any
+    ) -> None:
+        shared = signature_of(FineTuning).parameters
+        own = composed(self.parts.values(), options, also=shared)
+        for name, plugin in zip(self.parts, own, strict=True):
+            setattr(self, name, plugin)
+        super().__init__(
+            plugins=[*(plugins or []), *(plugin for plugin in own if plugin is not None)],
+            **{name: value for name, value in options.items() if name in shared},
+        )
+
+    def __init_subclass__(cls, **parts: Callable[..., SupervisedPlugin | None]) -> None:
+        cls.parts = parts or cls.parts
+
+        def init(self: Any, **options: Any) -> None:
+            super(cls, self).__init__(**options)
+
+        own = vars(cls).get("__init__", init)
+        cls.__init__ = takes_also(*parts.values(), cls.__mro__[1])(own)  # type: ignore[method-assign]
+        super().__init_subclass__()  # Avalanche wraps the constructor, to check what it is given
+
+
+# Avalanche's check is for the methods made from it: this constructor gets the parameters of any of them.
+MethodStrategy.__init__ = MethodStrategy.__init__.__wrapped__  # type: ignore[attr-defined,method-assign]
