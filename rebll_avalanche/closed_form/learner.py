@@ -26,6 +26,7 @@ Weighting = Literal["equal", "inverse_sqrt"]
 Keep = Literal["sums", "labels", "vectors"]
 # Of images with an earlier class that nobody names, the share that must have come before for "absent".
 REPEATED = 0.05
+MAX_SHARE = 0.95
 
 
 class RidgeLearner:
@@ -87,7 +88,8 @@ class RidgeLearner:
         }
         self.sums = RidgeSums(num_features)
         self.guesses = LabelSums(num_features)
-        self.score_calibration = ScoreCalibration()
+        # For streams in which what nobody names is absent, and for others.
+        self.calibrations = {"absent": ScoreCalibration(), "guessed": ScoreCalibration()}
         self.class_counts = torch.zeros(0, dtype=torch.float64)
         self.annotated = torch.zeros(0, dtype=torch.float64)
         self.evidence = torch.zeros(2, dtype=torch.float64)
@@ -345,7 +347,8 @@ class RidgeLearner:
         self.annotated = grown(self.annotated, classes) + grown(other.annotated, classes)
         self.class_counts = grown(self.class_counts, classes) + grown(other.class_counts, classes)
         self.evidence = self.evidence + other.evidence
-        self.score_calibration.merge(other.score_calibration)
+        for kind, calibration in self.calibrations.items():
+            calibration.merge(other.calibrations[kind])
         self._head = None
 
     def relearn(self) -> None:
@@ -370,7 +373,7 @@ class RidgeLearner:
     def num_bytes(self) -> int:
         """Size of everything that is kept between experiences."""
         kept = 0 if self.records is None else self.records.num_bytes
-        numbers = 2 * len(self.class_counts) + 12 + len(self.evidence)
+        numbers = 2 * len(self.class_counts) + 24 + len(self.evidence)
         return self.sums.num_bytes + self.guesses.num_bytes + kept + 8 * numbers
 
     def state_dict(self) -> dict[str, Any]:
@@ -378,7 +381,9 @@ class RidgeLearner:
         return {
             "sums": self.sums.state_dict(),
             "guesses": self.guesses.state_dict(),
-            "calibration": self.score_calibration.state_dict(),
+            "calibrations": {
+                kind: calibration.state_dict() for kind, calibration in self.calibrations.items()
+            },
             "class_counts": self.class_counts,
             "annotated": self.annotated,
             "evidence": self.evidence,
@@ -389,7 +394,8 @@ class RidgeLearner:
         """Continue where :meth:`state_dict` was taken."""
         self.sums.load_state_dict(state["sums"])
         self.guesses.load_state_dict(state["guesses"])
-        self.score_calibration.load_state_dict(state["calibration"])
+        for kind, calibration in self.calibrations.items():
+            calibration.load_state_dict(state["calibrations"][kind])
         for name in ("class_counts", "annotated", "evidence"):
             setattr(self, name, state[name].clone())
         if self.records is not None:
@@ -488,14 +494,20 @@ class RidgeLearner:
         moments = solver.moments(scores, gamma)
         if self.options["calibration"] == "gaussian":
             return moments.gaussian_line()
-        return self.score_calibration.line(moments.spread, self._share(moments))
+        kind = "guessed" if self.guess_share else "absent"
+        return self.calibrations[kind].line(*self._scale(moments, kind))
 
-    def _share(self, moments: ScoreMoments) -> Tensor:
-        """Share of images that have a class, with the expected number of those that nobody named."""
-        if not self.guess_share or self.options["unknown"] in ("hard", "soft"):
-            return moments.share
+    def _scale(self, moments: ScoreMoments, kind: str) -> tuple[Tensor, Tensor]:
+        """Of each class, the unit of its scores and the share of images that have it.
+
+        Where labels are guessed, the spread of positives and negatives cannot be told apart, so all
+        scores give the unit, and the sum of guesses says how many positives nobody has named.
+        """
+        if kind == "absent":
+            return moments.spread, moments.share
         expected = (self.sums.positives + self.guesses.positives).clamp(min=0)
-        return ((expected + 0.5) / (self.sums.images + 1)).clamp(max=1 - 1e-6)
+        share = (expected + 0.5) / (self.sums.images + 1)
+        return moments.overall, share.clamp(max=MAX_SHARE)
 
     def _calibrate(
         self,
@@ -505,14 +517,16 @@ class RidgeLearner:
         gamma: float | Tensor,
     ) -> None:
         moments = solver.moments(scores, gamma)
-        share = self._share(moments)
-        absent = self.guess_share == 0
-        left_out, labels = lesson.left_out(solver, scores, gamma, self.guess_share, absent=absent)
-        weights = None if absent else share_weights(labels, share)
-        self.score_calibration.fit(left_out, labels, moments.spread, share, weights)
+        left_out, given, completed = lesson.left_out(solver, scores, gamma, self.guess_share)
+        spread, share = self._scale(moments, "absent")
+        self.calibrations["absent"].fit(left_out, completed, spread, share)
+        spread, share = self._scale(moments, "guessed")
+        weights = share_weights(given, share)
+        self.calibrations["guessed"].fit(left_out, given, spread, share, weights)
         if torch.distributed.is_available() and torch.distributed.is_initialized():
-            for tensor in self.score_calibration.state_dict().values():
-                torch.distributed.broadcast(tensor, src=0)
+            for calibration in self.calibrations.values():
+                for tensor in calibration.state_dict().values():
+                    torch.distributed.broadcast(tensor, src=0)
 
 
 def as_given(labels: Tensor, num_classes: int) -> Tensor:

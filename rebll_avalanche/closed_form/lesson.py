@@ -155,9 +155,7 @@ class PendingLesson:
         scores: LinearScores,
         gamma: float | Tensor,
         guess_share: float,
-        *,
-        absent: bool,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Scores of the sample, each by a head without that image, and its labels.
 
         Args:
@@ -165,10 +163,12 @@ class PendingLesson:
             scores: Its head.
             gamma: The penalty of that.
             guess_share: How much of a guess was counted.
-            absent: Whether a label that nobody gave is known to be 0, if the image came for the first
-                time. Of one that comes again, other labels may have come earlier.
+
+        Returns:
+            The scores; the labels that were given; and the same with 0 for what nobody named in images that
+            came for the first time. Of one that comes again, other labels may have come earlier.
         """
-        found, labels = [], []
+        found, labels, completed = [], [], []
         for vectors, given, guesses, new, places in self._sample:
             counted = given.nan_to_num(0.0)
             if guess_share:
@@ -177,9 +177,9 @@ class PendingLesson:
             if places is not None and self._combine is not None:
                 left_out = self._combine(left_out)
             found.append(left_out)
-            trusted = ~torch.isnan(given) | (new[:, None] & absent)
-            labels.append(torch.where(trusted, counted.to(given), torch.nan))
-        return torch.cat(found), torch.cat(labels)
+            labels.append(given)
+            completed.append(torch.where(torch.isnan(given) & new[:, None], 0.0, given))
+        return torch.cat(found), torch.cat(labels), torch.cat(completed)
 
     def _wide(self, labels: Tensor) -> Tensor:
         """Labels with a column for every class."""

@@ -53,12 +53,14 @@ class ScoreMoments:
         positive: Mean score of images that have the class.
         negative: Mean score of the others.
         spread: Standard deviation around these means.
+        overall: Standard deviation of all scores of the sample, for which no label is needed.
         share: Share of images that have the class.
     """
 
     positive: Tensor
     negative: Tensor
     spread: Tensor
+    overall: Tensor
     share: Tensor
 
     def gaussian_line(self) -> tuple[Tensor, Tensor]:
@@ -173,13 +175,14 @@ class RidgeSolver:
         positive = of_positives / self.positives.clamp(min=1)
         negatives = (self.images - self.positives).clamp(min=1)
         negative = (self.images * mean - of_positives) / negatives
-        variance = (scores.weight * (self.scatter @ scores.weight)).sum(0) / self.images
-        variance = variance - share * (1 - share) * (positive - negative).square()
+        overall = (scores.weight * (self.scatter @ scores.weight)).sum(0) / self.images
+        variance = overall - share * (1 - share) * (positive - negative).square()
         kept = 1 - self.leverage(gamma)
         return ScoreMoments(
             positive=(positive - (1 - kept)) / kept,
             negative=negative / kept,
             spread=variance.clamp(min=MIN_SPREAD**2).sqrt() / kept,
+            overall=overall.clamp(min=MIN_SPREAD**2).sqrt(),
             share=(self.positives + 0.5) / (self.images + 1),  # never 0 or 1
         )
 
