@@ -11,14 +11,17 @@ from torch import Tensor
 
 from rebll_avalanche.benchmarks.cache import cached_images
 from rebll_avalanche.benchmarks.images import ImageFiles, Source, as_source
-from rebll_avalanche.errors import MissingFileError, PictureError
+from rebll_avalanche.errors import MissingFileError, PictureError, TableError
 from rebll_avalanche.labels import check_targets
 
 
 def checked_split(name: str, images: Any, labels: Any) -> tuple[Source, Tensor]:
     """The source and the label matrix behind what a user passes for one split."""
     source = as_source(images)
-    matrix = torch.as_tensor(labels, dtype=torch.float32)
+    try:
+        matrix = torch.as_tensor(labels, dtype=torch.float32)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TableError(f"the labels of {name} are not a matrix of numbers: {error}") from error
     if matrix.ndim != 2 or len(matrix) != len(source):
         raise ValueError(
             f"{name} has {len(source)} images, so its labels must be [{len(source)}, classes], "

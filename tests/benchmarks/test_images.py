@@ -125,3 +125,10 @@ def test_missing_files_are_file_not_found(picture_files):
     split = (paths, np.ones((3, 1)))
     with pytest.raises(FileNotFoundError, match=r"1 of 3 train images .*001\.jpg \(missing\)"):
         multilabel_benchmark(split, split, "B1-C0")
+
+
+def test_labels_that_are_no_numbers_are_refused(picture_files):
+    paths = picture_files(2)
+    for labels in (None, [["cat"], ["dog"]], [[1], [0, 1]], object()):
+        with pytest.raises(ValueError, match="the labels of train are not a matrix of numbers"):
+            multilabel_benchmark((paths, labels), (paths, labels), "B1-C0")
