@@ -107,3 +107,19 @@ METHOD_OPTIONS: dict[str, Options] = {
     "l2p": _L2P,
     "l2p-r": {**_MEMORY, **_L2P, "replay_weight": float},
 }
+
+# The head of a method's network, where it is not the linear one.
+METHOD_HEADS = {
+    "agcn": "agcn",
+    "csc": "gcn",
+    "csc-r": "gcn",
+    "rebll-gcn": "gcn",
+    "krt": "cross_attention",
+    "krt-r": "cross_attention",
+    "l2p": "l2p",
+    "l2p-r": "l2p",
+    "multi-lane": "lanes",
+    "closed-form": "expanded",
+    "closed-form-adapted": "expanded",
+    "l3a": "random",
+}

@@ -6,17 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from avalanche.models import DynamicModule
 from torch import Tensor, nn
 
+from rebll_avalanche.models.adaptable import Adaptable
 from rebll_avalanche.models.heads import GrowingHead
 from rebll_avalanche.models.windows import seen_twice
 from rebll_avalanche.words import check_choice
 
+# What a network may compute in.
+PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 BN_MODES = ("train", "frozen_after_base", "frozen")
 
 
-class MultiLabelModel(DynamicModule):
+class MultiLabelModel(Adaptable):
     """``model(x) -> [batch, classes learned so far]`` logits.
 
     Args:

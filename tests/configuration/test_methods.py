@@ -11,7 +11,7 @@ import pytest
 from avalanche.training.supervised import GEM
 
 from rebll_avalanche.configuration.config import Config
-from rebll_avalanche.configuration.methods import CEILINGS, METHOD_OPTIONS
+from rebll_avalanche.configuration.methods import CEILINGS, METHOD_HEADS, METHOD_OPTIONS
 from rebll_avalanche.plugins.rebll import PRESETS
 from rebll_avalanche.running.run import method_as_run
 from rebll_avalanche.strategies import METHODS
@@ -33,6 +33,8 @@ def parameters(build: Any) -> dict[str, inspect.Parameter]:
 def test_every_method_is_listed() -> None:
     assert set(METHOD_OPTIONS) == set(METHODS), "add the method to configuration/methods.py"
     assert set(CEILINGS) == {name for name, method in METHODS.items() if method.joint}
+    heads = {name: method.head for name, method in METHODS.items() if method.head != "linear"}
+    assert heads == METHOD_HEADS
 
 
 @pytest.mark.parametrize("name", METHODS)
