@@ -14,7 +14,7 @@ from rebll_avalanche.configuration.config import BenchmarkConfig, Config
 from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.plugins import SchedulePlugin, build_optimizer
-from rebll_avalanche.plugins.gradients import ChannelsLastPlugin, GradientPlugin
+from rebll_avalanche.plugins.gradients import GradientPlugin
 from rebll_avalanche.running.loggers import build_loggers
 from rebll_avalanche.running.network import build_network, feature_maker
 from rebll_avalanche.scenario import JOINT, Scenario
@@ -136,8 +136,6 @@ def build_strategy(
             later_backbone_lr_scale=training.later_backbone_lr_scale,
         )
     )
-    if training.channels_last:
-        strategy.plugins.insert(0, ChannelsLastPlugin())
     scaled = training.precision == "float16"
     if training.accumulate > 1 or scaled:
         strategy.plugins.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebll_avalanche.configuration.config import BenchmarkConfig, Config
+from rebll_avalanche.configuration.config import BenchmarkConfig, Config, TrainingConfig
 from rebll_avalanche.configuration.methods import METHOD_HEADS
 from rebll_avalanche.models import MultiLabelModel, build_model
 from rebll_avalanche.models.network import PRECISIONS
@@ -62,6 +62,13 @@ def build_network(
         hidden_layer=config.model.hidden,
     )
     model.precision = PRECISIONS[config.training.precision]
-    if config.training.compile:
-        model.backbone.compile()
+    set_up_speed(model, config.training)
     return model
+
+
+def set_up_speed(model: MultiLabelModel, training: TrainingConfig) -> None:
+    """Memory layout and compilation, as far as they are decided."""
+    if training.channels_last is not None:
+        model.lay_out(channels_last=training.channels_last)
+    if training.compile and model.backbone._compiled_call_impl is None:
+        model.backbone.compile()
