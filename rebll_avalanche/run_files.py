@@ -30,7 +30,14 @@ LABEL_TABLES = (
 # Two runs may differ in settings of both kinds and still be the same experiment. The first change no bit
 # of a result; under the second, sums are rounded or random numbers drawn in another order.
 SAME_BITS = ("benchmark.root", "benchmark.image_cache", "loggers")
-SAME_EXPERIMENT = ("evaluation.batch_size", "training.device", "training.num_workers")
+SAME_EXPERIMENT = (
+    "evaluation.batch_size",
+    "training.device",
+    "training.num_workers",
+    "training.channels_last",
+    "training.compile",
+    "training.tuning",
+)
 
 
 def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

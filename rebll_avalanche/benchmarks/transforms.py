@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torchvision.transforms import v2
 
 Transform = Callable[[Any], Any]
 MeanAndStd = tuple[Sequence[float], Sequence[float]]
@@ -66,8 +65,7 @@ def resize(picture: Image.Image, image_size: int) -> Image.Image:
     """A picture as a square, whatever its shape was; the one way that this package does it."""
     if picture.size == (image_size, image_size):
         return picture
-    resized: Image.Image = v2.functional.resize(picture, [image_size, image_size])
-    return resized
+    return picture.resize((image_size, image_size), Image.Resampling.BILINEAR)
 
 
 def size_with_aspect(size: tuple[int, int], shorter: int, multiple: int = 32) -> tuple[int, int]:
@@ -154,6 +152,8 @@ def for_pictures(transform: Transform) -> Transform:
     first = _first(transform)
     if isinstance(first, Resize) or first is to_unit_range:
         return transform
+    from torchvision.transforms import v2
+
     return v2.Compose([as_pillow, transform])
 
 
@@ -205,6 +205,8 @@ def training_transform(
         normalize: Mean and standard deviation per channel, for a network that wants its input so and
             does not do it itself. Models of :func:`rebll_avalanche.build_model` do it themselves.
     """
+    from torchvision.transforms import v2  # not needed to predict, and slow to import
+
     steps: list[Transform] = [Resize(image_size)]
     if cutout:
         steps.append(Cutout(cutout))
@@ -224,7 +226,11 @@ def evaluation_transform(image_size: int, *, normalize: MeanAndStd | None = None
 
 
 def _compose(steps: list[Transform], normalize: MeanAndStd | None) -> Transform:
+    if normalize is None and len(steps) == 1:
+        return steps[0]
+    from torchvision.transforms import v2
+
     if normalize is not None:
         mean, std = normalize
         steps = [*steps, v2.Normalize(list(mean), list(std))]
-    return v2.Compose(steps) if len(steps) > 1 else steps[0]
+    return v2.Compose(steps)

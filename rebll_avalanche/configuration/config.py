@@ -181,8 +181,9 @@ class TrainingConfig:
         later_lr_scale: Multiplies the learning rates after the first experience.
         later_backbone_lr_scale: Multiplies the backbone's once more.
         precision: Of the network; losses are computed in float32 in any case.
-        channels_last: Memory layout that is faster on some hardware.
-        compile: Compile the backbone with torch.compile.
+        channels_last: Memory layout of kernels and maps; as tuning says if not given.
+        compile: Compile the backbone with torch.compile; as tuning says if not given.
+        tuning: Time a few steps before a long run and take the fastest of what is not given, or do not.
         device: "auto" takes a GPU if there is one.
         num_workers: Processes that load images.
     """
@@ -199,8 +200,9 @@ class TrainingConfig:
     later_lr_scale: float = 1.0
     later_backbone_lr_scale: float = 1.0
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    channels_last: bool = False
-    compile: bool = False
+    channels_last: bool | None = None
+    compile: bool | None = None
+    tuning: Literal["auto", "off"] = "auto"
     device: str = "auto"
     num_workers: int = 0
 

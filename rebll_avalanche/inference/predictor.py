@@ -19,13 +19,14 @@ from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.manifest import check_manifest
 from rebll_avalanche.models import GrowingHead, MultiLabelModel
+from rebll_avalanche.models.adaptable import only_answering
 from rebll_avalanche.models.heads import GrowingLinear
 from rebll_avalanche.models.windows import PER_SIDE
 from rebll_avalanche.pictures import to_rgb
 from rebll_avalanche.plugins.divergence import not_finite
 from rebll_avalanche.run_files import CHECKPOINT, CONFIG, check_no_links
-from rebll_avalanche.running.build import build_network, feature_maker
 from rebll_avalanche.running.folder import read_config, recorded_shape
+from rebll_avalanche.running.network import build_network, feature_maker
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,11 @@ def load_run(folder: str | Path) -> TrainedModel:
         UnsafeError: When there is a link in the folder.
         ValueError: When it was trained on something else than pictures.
     """
-    folder = Path(folder)
+    with only_answering():
+        return _load(Path(folder))
+
+
+def _load(folder: Path) -> TrainedModel:
     check_no_links(folder)
     record = read_config(folder)
     config = Config.from_dict(record)

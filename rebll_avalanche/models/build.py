@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import timm
 from torch import Tensor, nn
 
 from rebll_avalanche.files import file_hash
@@ -18,6 +17,7 @@ from rebll_avalanche.models.lanes import LanedViT, LaneHead
 from rebll_avalanche.models.network import MultiLabelModel
 from rebll_avalanche.models.prompts import PromptedViT, PromptHead
 from rebll_avalanche.models.small_cnn import SmallCNN
+from rebll_avalanche.models.timm_import import import_timm
 from rebll_avalanche.models.weights import load_backbone_weights, pypi_weights_file
 from rebll_avalanche.words import nearest
 
@@ -43,7 +43,9 @@ class TimmFeatures(nn.Module):
 
     def __init__(self, name: str, *, pretrained: bool = False) -> None:
         super().__init__()
-        self.network = timm.create_model(name, pretrained=pretrained, num_classes=0, global_pool="")
+        self.network = import_timm().create_model(
+            name, pretrained=pretrained, num_classes=0, global_pool=""
+        )
         self.num_features: int = self.network.num_features
 
     def forward(self, images: Tensor) -> Tensor:
@@ -178,6 +180,7 @@ def _timm_backbone(
     name: str, pretrained: str | Path | None, weights: dict[str, Any]
 ) -> TimmFeatures:
     """The backbone with its weights; what they are is written into ``weights``."""
+    timm = import_timm()
     architecture = name.split(".")[0]
     if architecture not in timm.list_models():
         close = nearest(architecture, ["small_cnn", "vector", *timm.list_models()], 3)

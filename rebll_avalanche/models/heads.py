@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import torch
-from avalanche.models import DynamicModule
 from torch import Tensor, nn
 
+from rebll_avalanche.models.adaptable import Adaptable
 from rebll_avalanche.words import check_choice
 
 
@@ -30,7 +30,7 @@ def as_map(features: Tensor) -> Tensor:
     return features if features.ndim == 4 else features[:, :, None, None]
 
 
-class GrowingHead(DynamicModule):
+class GrowingHead(Adaptable):
     """The contract of a head: subclasses say how to :meth:`grow` and how to predict.
 
     A head grows when Avalanche adapts the model to a *training* experience. Evaluation never grows it,

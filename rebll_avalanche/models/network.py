@@ -6,17 +6,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from avalanche.models import DynamicModule
 from torch import Tensor, nn
 
+from rebll_avalanche.models.adaptable import Adaptable
+from rebll_avalanche.models.folded import FoldedBackbone
 from rebll_avalanche.models.heads import GrowingHead
 from rebll_avalanche.models.windows import seen_twice
 from rebll_avalanche.words import check_choice
 
+# What a network may compute in.
+PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 BN_MODES = ("train", "frozen_after_base", "frozen")
 
 
-class MultiLabelModel(DynamicModule):
+class MultiLabelModel(Adaptable):
     """``model(x) -> [batch, classes learned so far]`` logits.
 
     Args:
@@ -52,6 +55,11 @@ class MultiLabelModel(DynamicModule):
         self._windows = windows
         # The type to compute in, float32 if None; logits are float32 in any case.
         self.precision: torch.dtype | None = None
+        self.channels_last = False
+        self._folded = FoldedBackbone()
+        # Networks of many convolutions train in about two thirds of the time; one that cuts pictures into
+        # patches has nothing to gain.
+        self.lay_out(channels_last=sum(isinstance(m, nn.Conv2d) for m in backbone.modules()) > 1)
         # A buffer, so that a resumed run knows whether the base experience is over.
         self.register_buffer("bn_frozen", torch.zeros((), dtype=torch.bool))
         trivial = input_mean is None or (not any(input_mean) and set(input_std or (1.0,)) == {1.0})
@@ -76,10 +84,20 @@ class MultiLabelModel(DynamicModule):
     def features(self, x: Tensor) -> Tensor:
         """The feature map before pooling; of vectors with windows, the whole picture's vector."""
         x = self.whole(x)
+        if self.channels_last and x.ndim == 4:
+            x = x.contiguous(memory_format=torch.channels_last)
         if self.input_mean is not None:
             x = (x - self.input_mean) / self.input_std
-        features: Tensor = self.backbone(x)
+        answers_only = not (self.training or torch.is_grad_enabled())
+        backbone = self._folded.of(self.backbone, x) if answers_only else self.backbone
+        features: Tensor = backbone(x)
         return features
+
+    def lay_out(self, *, channels_last: bool) -> None:
+        """Choose the memory layout of kernels and maps; results stay the same up to rounding."""
+        self.channels_last = channels_last
+        layout = torch.channels_last if channels_last else torch.contiguous_format
+        self.backbone.to(memory_format=layout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of the classes learned so far; windows are looked at in evaluation only."""
@@ -105,6 +123,7 @@ class MultiLabelModel(DynamicModule):
     def train(self, mode: bool = True) -> MultiLabelModel:
         """As in torch, but frozen batch norms stay in evaluation mode."""
         super().train(mode)
+        self._folded.forget()
         if mode:
             all_frozen = self.bn_mode == "frozen" or bool(self.bn_frozen)
             for norm in self._batch_norms():

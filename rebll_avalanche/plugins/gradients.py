@@ -14,8 +14,6 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
-PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
 
 class GradientPlugin(SupervisedPlugin):
     """Accumulates gradients over steps, and scales the loss of a network in float16.

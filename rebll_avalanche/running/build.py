@@ -1,4 +1,4 @@
-"""From a configuration to a benchmark, a network and a strategy."""
+"""From a configuration to a benchmark and a strategy."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ import torch
 
 from rebll_avalanche import benchmarks
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
-from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide
 from rebll_avalanche.configuration.config import BenchmarkConfig, Config
 from rebll_avalanche.metrics import multilabel_evaluator
-from rebll_avalanche.models import MultiLabelModel, build_model
+from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.plugins import SchedulePlugin, build_optimizer
-from rebll_avalanche.plugins.gradients import PRECISIONS, ChannelsLastPlugin, GradientPlugin
+from rebll_avalanche.plugins.gradients import GradientPlugin
 from rebll_avalanche.running.loggers import build_loggers
+from rebll_avalanche.running.network import build_network, feature_maker
 from rebll_avalanche.scenario import JOINT, Scenario
 from rebll_avalanche.strategies import get_method
+
+__all__ = [
+    "build_benchmark",
+    "build_network",
+    "build_strategy",
+    "device_of",
+    "feature_maker",
+    "input_shape",
+]
 
 
 def build_benchmark(config: Config) -> MultiLabelBenchmark:
@@ -64,58 +73,6 @@ def _benchmark(config: BenchmarkConfig, scenario: str) -> MultiLabelBenchmark:
         return benchmarks.COCO2014(scenario, **given, **options)
     given["images"] = given.pop("root")
     return benchmarks.from_csv(str(config.labels), scenario=scenario, **given, **options)
-
-
-def feature_maker(config: BenchmarkConfig) -> FrozenFeatures | SideBySide:
-    """What makes features of pictures; several backbones go side by side."""
-    makers = [
-        FrozenFeatures(
-            name,
-            pretrained=config.features_pretrained,
-            until=config.features_until,
-            image_size=size,
-            keep_aspect=config.features_aspect == "kept",
-            windows=config.features_windows,
-            folder=config.image_cache,
-        )
-        for name, size in config.views
-    ]
-    return makers[0] if len(makers) == 1 else SideBySide(makers)
-
-
-def build_network(
-    config: Config, input_shape: tuple[int, ...], *, pretrained: bool = True
-) -> MultiLabelModel:
-    """The network of a run.
-
-    Args:
-        config: Names backbone, head and weights.
-        input_shape: Of one input, without the batch.
-        pretrained: ``False`` when weights will be loaded from a checkpoint.
-
-    Raises:
-        ValueError: When the network cannot take such inputs.
-    """
-    if config.model.backbone == "vector" and len(input_shape) > 2:  # windows of vectors have two
-        raise ValueError(
-            f"model.backbone 'vector' takes vectors, but the inputs are images of shape "
-            f"{' x '.join(map(str, input_shape))}; give benchmark.features, such as "
-            "tf_efficientnet_lite0, or a backbone for images"
-        )
-    model = build_model(
-        config.model.backbone,
-        pretrained=config.model.pretrained if pretrained else None,
-        head=config.model.head or get_method(config.method_name).head,
-        bn_mode=config.model.bn_mode,
-        freeze_until=config.model.freeze_until,
-        start_after=config.benchmark.features_until,
-        in_features=input_shape[-1] if config.model.backbone == "vector" else None,
-        hidden_layer=config.model.hidden,
-    )
-    model.precision = PRECISIONS[config.training.precision]
-    if config.training.compile:
-        model.backbone.compile()
-    return model
 
 
 def input_shape(benchmark: MultiLabelBenchmark) -> tuple[int, ...]:
@@ -179,8 +136,6 @@ def build_strategy(
             later_backbone_lr_scale=training.later_backbone_lr_scale,
         )
     )
-    if training.channels_last:
-        strategy.plugins.insert(0, ChannelsLastPlugin())
     scaled = training.precision == "float16"
     if training.accumulate > 1 or scaled:
         strategy.plugins.append(

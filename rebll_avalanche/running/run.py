@@ -50,6 +50,7 @@ from rebll_avalanche.running.label_tables import check_label_table, keep_label_t
 from rebll_avalanche.running.progress import ProgressPlugin, on_terminal
 from rebll_avalanche.running.recorder import Recorder
 from rebll_avalanche.running.stream import evaluation_stream
+from rebll_avalanche.running.tuning import as_recorded, with_choice
 from rebll_avalanche.scenario import class_range
 
 
@@ -84,6 +85,8 @@ def run_experiment(
         if start_over:
             clear(folder)
         sweep_drafts(folder)
+        if (folder / CONFIG).is_file():
+            config = as_recorded(config, read_config(folder))
         check_unchanged(config, folder)
         table = Path(config.benchmark.labels).expanduser() if config.benchmark.labels else None
         learned = has_learned(folder)
@@ -106,12 +109,14 @@ def run_experiment(
         benchmark = build_benchmark(config) if benchmark is None else benchmark
         shape = input_shape(benchmark)
         model = build_network(config, shape)
+        config, tried = with_choice(config, model, shape, benchmark.train_stream)
         strategy = build_strategy(config, model, benchmark, folder)
         if not learned or not (folder / CONFIG).is_file():
             if table is not None:
                 keep_label_table(folder, "benchmark", table)
             weights = getattr(benchmark.features, "weights", model.weights)
-            write_config(folder, _resolved(config, benchmark, weights, shape))
+            content = _resolved(config, benchmark, weights, shape)
+            write_config(folder, content | {"milliseconds_per_step": tried})
         return learn(config, folder, strategy, benchmark, watcher=watcher)
 
 

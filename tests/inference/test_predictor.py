@@ -1,6 +1,7 @@
 import copy
 import importlib.util
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -28,6 +29,18 @@ def test_the_loaded_model_repeats_the_scores_of_the_run(trained, trained_run):
         expected = stored["scores"]
         assert list(stored["class_names"]) == list(trained.class_names)
     np.testing.assert_allclose(trained.scores(inputs).numpy(), expected, atol=1e-5)
+
+
+def test_an_answer_needs_neither_avalanche_nor_what_only_training_needs(trained_run):
+    """All that a process imports to predict and to draw maps, before torch's exporter comes in."""
+    code = (
+        "import sys; from PIL import Image; from rebll_avalanche import load_run\n"
+        f"trained = load_run({str(trained_run)!r}); picture = Image.new('RGB', (60, 50))\n"
+        "trained.predict([picture]); trained.activation_maps(trained.prepare([picture]))\n"
+        "heavy = {'avalanche', 'timm', 'torchvision', 'sklearn', 'torch._dynamo'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_picture_is_prepared_as_the_test_images_were(trained):

@@ -1,0 +1,126 @@
+"""A backbone that only answers: batch norms are folded into the convolutions before them.
+
+An evaluation, a teacher and a prediction need no statistics and no gradients. In evaluation mode a batch norm
+is a factor and a summand per channel, which the convolution before it can take over: one pass over every map
+less. Answers agree up to rounding.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+# How far a folded backbone's map may be from the plain one's, relative to its largest value.
+TOLERANCE = 1e-4
+
+
+class FoldedBackbone:
+    """Keeps the folded copy of a backbone for as long as its weights stay the same.
+
+    It is no part of the model's state: copies and files of a model begin without one.
+    """
+
+    def __init__(self) -> None:
+        self._copy: nn.Module | None = None
+        self._made_of: tuple[Any, ...] = ()
+
+    def __reduce__(self) -> tuple[Callable[[], FoldedBackbone], tuple[()]]:
+        return FoldedBackbone, ()
+
+    def forget(self) -> None:
+        """Free the copy; the next question makes a new one."""
+        self._copy, self._made_of = None, ()
+
+    def of(self, backbone: nn.Module, images: Tensor) -> nn.Module:
+        """The folded copy, or the backbone itself where somebody looks inside or nothing can be folded."""
+        if not _may_be_copied(backbone, images):
+            return backbone
+        tensors = [*backbone.parameters(), *backbone.buffers()]
+        made_of = tuple((t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors)
+        if self._copy is None or made_of != self._made_of:
+            self._copy, self._made_of = folded(backbone, images), made_of
+        return self._copy
+
+
+def _may_be_copied(backbone: nn.Module, images: Tensor) -> bool:
+    if images.ndim != 4 or images.device.type != "cpu" or backbone.training:
+        return False
+    if backbone._compiled_call_impl is not None or torch.compiler.is_compiling():
+        return False
+    # A hook is somebody who wants to see the maps of this backbone, and would not see those of a copy.
+    return not any(m._forward_hooks or m._forward_pre_hooks for m in backbone.modules())
+
+
+@torch.no_grad()
+def folded(backbone: nn.Module, images: Tensor) -> nn.Module:
+    """A copy without those batch norms that take exactly what one convolution gives.
+
+    Args:
+        backbone: In evaluation mode.
+        images: Some that it takes; which module follows which is found out by showing it one of them.
+
+    Returns:
+        The copy; the backbone itself where there is nothing to fold, or where maps came out differently.
+    """
+    example = images[:1]
+    pairs, expected = _pairs(backbone, example)
+    if not pairs:
+        return backbone
+    answering = copy.deepcopy(backbone)
+    for convolution_name, norm_name in pairs:
+        norm: Any = answering.get_submodule(norm_name)
+        convolution: Any = answering.get_submodule(convolution_name)
+        _put(answering, convolution_name, fuse_conv_bn_eval(convolution, norm))
+        _put(answering, norm_name, _what_follows(norm))
+    difference = (answering(example) - expected).abs().max()
+    return answering if difference <= TOLERANCE * expected.abs().max() else backbone
+
+
+def _pairs(backbone: nn.Module, example: Tensor) -> tuple[list[tuple[str, str]], Tensor]:
+    """Names of convolutions and of the norms that follow them, and the map of the example."""
+    made_by: list[tuple[Tensor, str]] = []
+    pairs: list[tuple[str, str]] = []
+    hooks = []
+
+    def watch(name: str) -> Callable[..., None]:
+        def note(module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
+            if isinstance(module, nn.Conv2d):
+                made_by.append((output, name))
+                return
+            pairs.extend((source, name) for made, source in made_by if made is given[0])
+
+        return note
+
+    for name, module in backbone.named_modules():
+        if isinstance(module, nn.Conv2d) or _can_be_folded(module):
+            hooks.append(module.register_forward_hook(watch(name)))
+    try:
+        expected: Tensor = backbone(example)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    once = [name for _, name in made_by]
+    norms = [norm for _, norm in pairs]
+    # What is called twice would have to be folded twice.
+    return [p for p in pairs if once.count(p[0]) == norms.count(p[1]) == 1], expected
+
+
+def _can_be_folded(module: nn.Module) -> bool:
+    if not isinstance(module, nn.BatchNorm2d) or module.running_mean is None:
+        return False
+    return type(module) is nn.BatchNorm2d or (hasattr(module, "drop") and hasattr(module, "act"))
+
+
+def _what_follows(norm: nn.Module) -> nn.Module:
+    """What else is done by a batch norm of timm's, which ends with the activation."""
+    return nn.Identity() if type(norm) is nn.BatchNorm2d else nn.Sequential(norm.drop, norm.act)
+
+
+def _put(network: nn.Module, name: str, module: nn.Module) -> None:
+    parent, _, child = name.rpartition(".")
+    setattr(network.get_submodule(parent), child, module)

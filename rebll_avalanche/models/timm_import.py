@@ -1,0 +1,49 @@
+"""timm, imported when a network of it is made, and without torch's compiler where nothing is compiled."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from rebll_avalanche.models.adaptable import is_answering
+
+COMPILER = "torch._dynamo"
+
+
+def import_timm() -> Any:
+    """The library; it takes a second, and networks that are not its own do without."""
+    if not is_answering():
+        import timm
+    else:
+        with without_compiler():
+            import timm
+    return timm
+
+
+@contextmanager
+def without_compiler() -> Iterator[None]:
+    """What is imported inside finds a stand-in for torch's compiler, which takes as long to import as torch.
+
+    torchvision and timm import it to mark functions that are not to be compiled. So this is for processes
+    that only predict; where the compiler is already there, it stays.
+    """
+    if COMPILER in sys.modules:
+        yield
+        return
+    compiler, utils = ModuleType(COMPILER), ModuleType(f"{COMPILER}.utils")
+    stand_ins: dict[str, Any] = {COMPILER: compiler, f"{COMPILER}.utils": utils}
+    compiler.__dict__.update(utils=utils, disable=_as_it_is)
+    utils.__dict__.update(is_compile_supported=lambda device: False)
+    sys.modules.update(stand_ins)
+    try:
+        yield
+    finally:
+        for name in stand_ins:
+            del sys.modules[name]
+
+
+def _as_it_is(function: Any = None, *args: Any, **kwargs: Any) -> Any:
+    return function if function is not None else _as_it_is

@@ -1,0 +1,74 @@
+"""From a configuration to a network, or to what makes features of pictures; without Avalanche."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebll_avalanche.configuration.config import BenchmarkConfig, Config, TrainingConfig
+from rebll_avalanche.methods import describe
+from rebll_avalanche.models import MultiLabelModel, build_model
+from rebll_avalanche.models.network import PRECISIONS
+
+if TYPE_CHECKING:
+    from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide
+
+
+def feature_maker(config: BenchmarkConfig) -> FrozenFeatures | SideBySide:
+    """What makes features of pictures; several backbones go side by side."""
+    from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide
+
+    makers = [
+        FrozenFeatures(
+            name,
+            pretrained=config.features_pretrained,
+            until=config.features_until,
+            image_size=size,
+            keep_aspect=config.features_aspect == "kept",
+            windows=config.features_windows,
+            folder=config.image_cache,
+        )
+        for name, size in config.views
+    ]
+    return makers[0] if len(makers) == 1 else SideBySide(makers)
+
+
+def build_network(
+    config: Config, input_shape: tuple[int, ...], *, pretrained: bool = True
+) -> MultiLabelModel:
+    """The network of a run.
+
+    Args:
+        config: Names backbone, head and weights.
+        input_shape: Of one input, without the batch.
+        pretrained: ``False`` when weights will be loaded from a checkpoint.
+
+    Raises:
+        ValueError: When the network cannot take such inputs.
+    """
+    if config.model.backbone == "vector" and len(input_shape) > 2:  # windows of vectors have two
+        raise ValueError(
+            f"model.backbone 'vector' takes vectors, but the inputs are images of shape "
+            f"{' x '.join(map(str, input_shape))}; give benchmark.features, such as "
+            "tf_efficientnet_lite0, or a backbone for images"
+        )
+    model = build_model(
+        config.model.backbone,
+        pretrained=config.model.pretrained if pretrained else None,
+        head=config.model.head or describe(config.method_name).head,
+        bn_mode=config.model.bn_mode,
+        freeze_until=config.model.freeze_until,
+        start_after=config.benchmark.features_until,
+        in_features=input_shape[-1] if config.model.backbone == "vector" else None,
+        hidden_layer=config.model.hidden,
+    )
+    model.precision = PRECISIONS[config.training.precision]
+    set_up_speed(model, config.training)
+    return model
+
+
+def set_up_speed(model: MultiLabelModel, training: TrainingConfig) -> None:
+    """Memory layout and compilation, as far as they are decided."""
+    if training.channels_last is not None:
+        model.lay_out(channels_last=training.channels_last)
+    if training.compile and model.backbone._compiled_call_impl is None:
+        model.backbone.compile()
