@@ -55,9 +55,9 @@ class MultiLabelModel(Adaptable):
         self._windows = windows
         # The type to compute in, float32 if None; logits are float32 in any case.
         self.precision: torch.dtype | None = None
-        # The memory layout of maps, which changes results by rounding only. Networks of many convolutions train
-        # in two thirds of the time; one that cuts pictures into patches has nothing to gain. Kernels stay as
-        # they are: plugins of others look at them, and at their gradients, as one row of numbers.
+        # The memory layout of maps, which changes results by rounding only. Networks of many convolutions
+        # train in two thirds of the time; one that cuts pictures into patches has nothing to gain. Kernels
+        # stay as they are: plugins of others look at them, and at their gradients, as one row of numbers.
         convolutions = sum(isinstance(module, nn.Conv2d) for module in backbone.modules())
         self.channels_last = convolutions > 1
         self._folded = FoldedBackbone()
