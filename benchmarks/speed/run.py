@@ -20,6 +20,7 @@ warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
 from comparison import Row, table  # noqa: E402
+from comparison import goals as goals_table  # noqa: E402
 
 from rebll_avalanche import keep_freed_memory  # noqa: E402
 
@@ -28,6 +29,7 @@ def main() -> None:
     """Measure everything, or the parts named on the command line."""
     import closed_form
     import counts
+    import goals
     import peak
     import pictures
     import scores
@@ -35,6 +37,7 @@ def main() -> None:
     import training
 
     parts = {
+        "goals": goals.rows,
         "training": training.rows,
         "closed_form": closed_form.rows,
         "counts": counts.rows,
@@ -59,6 +62,8 @@ def main() -> None:
             print(
                 *(" | ".join(row.cells()) for row in found), sep="\n", file=sys.stderr, flush=True
             )
+            if name == "goals":
+                print(goals_table(found), end="\n\n", flush=True)
             rows += found
     print(table(rows))
     took = (time.perf_counter() - started) / 60

@@ -21,9 +21,9 @@ from rebll_avalanche.manifest import check_manifest
 from rebll_avalanche.models import GrowingHead, MultiLabelModel
 from rebll_avalanche.models.adaptable import only_answering
 from rebll_avalanche.models.heads import GrowingLinear
+from rebll_avalanche.models.weights import not_finite
 from rebll_avalanche.models.windows import PER_SIDE
 from rebll_avalanche.pictures import to_rgb
-from rebll_avalanche.plugins.divergence import not_finite
 from rebll_avalanche.run_files import CHECKPOINT, CONFIG, check_no_links
 from rebll_avalanche.running.folder import read_config, recorded_shape
 from rebll_avalanche.running.network import build_network, feature_maker

@@ -55,11 +55,12 @@ class MultiLabelModel(Adaptable):
         self._windows = windows
         # The type to compute in, float32 if None; logits are float32 in any case.
         self.precision: torch.dtype | None = None
-        self.channels_last = False
+        # The memory layout of maps, which changes results by rounding only. Networks of many convolutions
+        # train in two thirds of the time; one that cuts pictures into patches has nothing to gain. Kernels
+        # stay as they are: plugins of others look at them, and at their gradients, as one row of numbers.
+        convolutions = sum(isinstance(module, nn.Conv2d) for module in backbone.modules())
+        self.channels_last = convolutions > 1
         self._folded = FoldedBackbone()
-        # Networks of many convolutions train in about two thirds of the time; one that cuts pictures into
-        # patches has nothing to gain.
-        self.lay_out(channels_last=sum(isinstance(m, nn.Conv2d) for m in backbone.modules()) > 1)
         # A buffer, so that a resumed run knows whether the base experience is over.
         self.register_buffer("bn_frozen", torch.zeros((), dtype=torch.bool))
         trivial = input_mean is None or (not any(input_mean) and set(input_std or (1.0,)) == {1.0})
@@ -92,12 +93,6 @@ class MultiLabelModel(Adaptable):
         backbone = self._folded.of(self.backbone, x) if answers_only else self.backbone
         features: Tensor = backbone(x)
         return features
-
-    def lay_out(self, *, channels_last: bool) -> None:
-        """Choose the memory layout of kernels and maps; results stay the same up to rounding."""
-        self.channels_last = channels_last
-        layout = torch.channels_last if channels_last else torch.contiguous_format
-        self.backbone.to(memory_format=layout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of the classes learned so far; windows are looked at in evaluation only."""

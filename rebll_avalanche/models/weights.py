@@ -117,3 +117,11 @@ def load_backbone_weights(backbone: nn.Module, path: Path, *, by_position: bool 
             "fetch it again"
         )
     backbone.load_state_dict({name: saved[name] for name in wanted})
+
+
+def not_finite(tensors: dict[str, Tensor]) -> str:
+    """The name of the first tensor with a NaN or an infinity; empty if there is none."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            return name
+    return ""

@@ -9,6 +9,7 @@ from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
 from rebll_avalanche.errors import DivergedError
+from rebll_avalanche.models.weights import not_finite
 
 # A loss may rise when a teacher or a memory joins in; never so far.
 EXPLODED = 1e4
@@ -73,11 +74,3 @@ class DivergencePlugin(SupervisedPlugin):
             f"rate is {rate:g} now; use a smaller training.lr in another --folder, or look for inputs "
             "that are not finite"
         )
-
-
-def not_finite(tensors: dict[str, Tensor]) -> str:
-    """The name of the first tensor with a NaN or an infinity; empty if there is none."""
-    for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            return name
-    return ""

@@ -69,6 +69,6 @@ def build_network(
 def set_up_speed(model: MultiLabelModel, training: TrainingConfig) -> None:
     """Memory layout and compilation, as far as they are decided."""
     if training.channels_last is not None:
-        model.lay_out(channels_last=training.channels_last)
+        model.channels_last = training.channels_last
     if training.compile and model.backbone._compiled_call_impl is None:
         model.backbone.compile()

@@ -100,7 +100,9 @@ def run_experiment(
         checkpoints = CheckpointFolder(folder / CHECKPOINT)
         checkpoints.sweep()
         if not (folder / CONFIG).is_file():  # what was learned here must not get another name
-            check_owner(checkpoints.newest().configuration, config, folder)
+            owner = checkpoints.newest().configuration
+            config = as_recorded(config, owner) if owner else config
+            check_owner(owner, config, folder)
         elif is_finished(folder):
             records = finished_records(folder)
             checkpoints.keep_newest()

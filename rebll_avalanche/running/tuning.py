@@ -1,9 +1,9 @@
 """How a network is computed, where a recipe leaves it open: found out by a few steps before a run.
 
-Memory layout and compilation change results by rounding only. What is faster depends on the network and on the
-machine, so some steps of each are timed on a copy of the network, with random numbers of their own: weights
-and the run's random numbers stay as they are. The choice is written into the run's configuration, where a
-resumed run finds it. Precision is not chosen here: in bfloat16 results change by more than rounding.
+Memory layout and compilation change results by rounding only. What is faster depends on the network and
+on the machine, so some steps of each are timed on a copy of the network, with random numbers of its own:
+the run's weights and random numbers stay as they are. The choice is written into the run's configuration,
+where a resumed run finds it. Precision is not chosen here: bfloat16 changes more than roundings.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _step_of(
         trial = copy.deepcopy(model).train()
         if not trial.num_classes:
             trial.head.grow(2)
-    trial.lay_out(channels_last=layout)
+    trial.channels_last = layout
     if compiled:
         trial.backbone.compile()
     images = torch.rand(shape, generator=torch.Generator().manual_seed(0))

@@ -1,0 +1,89 @@
+"""A convolution and the activation after it in one call of oneDNN, for networks that only answer on a CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+# oneDNN's name and numbers for an activation.
+ACTIVATIONS: dict[type[nn.Module], tuple[str, list[float]]] = {
+    nn.ReLU: ("relu", []),
+    nn.ReLU6: ("hardtanh", [0.0, 6.0]),
+    nn.SiLU: ("swish", []),
+}
+
+# Of batches: whole ones, the last one, and the one that a copy is tested with.
+MOST_SHAPES = 3
+
+
+def can_be_fused(convolution: nn.Conv2d) -> bool:
+    """Whether this torch has the call, which is its compiler's, and the layer is an ordinary one on a CPU."""
+    ordinary = type(convolution) is nn.Conv2d or type(convolution).__name__ == "Conv2dSame"
+    return (
+        ordinary
+        and not isinstance(convolution.padding, str)
+        and convolution.padding_mode == "zeros"
+        and convolution.weight.dtype == torch.float32
+        and convolution.weight.device.type == "cpu"
+        and torch.backends.mkldnn.is_available()
+        and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
+        and hasattr(torch.ops.mkldnn, "_reorder_convolution_weight")
+    )
+
+
+class FusedConvolution(nn.Module):
+    """Does what a convolution and an activation do, with kernels in the order that oneDNN wants.
+
+    Args:
+        convolution: With a bias, as one has that a batch norm was folded into.
+        activation: One of :data:`ACTIVATIONS`.
+    """
+
+    def __init__(self, convolution: nn.Conv2d, activation: nn.Module) -> None:
+        super().__init__()
+        self.plain = nn.Sequential(convolution, activation)
+        self._name, self._numbers = ACTIVATIONS[type(activation)]
+        # timm's layers of TensorFlow's networks pad as much as an input needs.
+        self._pads_itself = type(convolution) is not nn.Conv2d
+        # In a dictionary: a tensor in oneDNN's order can be neither a parameter nor copied.
+        self._packed: dict[tuple[int, ...], Tensor] = {}
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The activation of the convolution."""
+        layer: Any = self.plain[0]
+        if torch.is_autocast_enabled("cpu") or images.dtype != torch.float32:
+            plain: Tensor = self.plain(images)
+            return plain
+        padding = list(layer.padding)
+        if self._pads_itself:
+            images, padding = _padded(images, layer), [0, 0]
+        sizes = (padding, list(layer.stride), list(layer.dilation), layer.groups)
+        shape = tuple(images.shape)
+        if shape not in self._packed:
+            if len(self._packed) == MOST_SHAPES:
+                self._packed.clear()
+            self._packed[shape] = torch.ops.mkldnn._reorder_convolution_weight(
+                layer.weight, *sizes, list(shape)
+            )
+        found: Tensor = torch.ops.mkldnn._convolution_pointwise(
+            images, self._packed[shape], layer.bias, *sizes, self._name, self._numbers, ""
+        )
+        return found
+
+
+def _padded(images: Tensor, layer: nn.Conv2d) -> Tensor:
+    """Zeros around maps so that a layer gives one position per stride, more of them behind than before."""
+    around = []
+    for size, kernel, stride, dilation in zip(
+        images.shape[:1:-1],
+        layer.kernel_size[::-1],
+        layer.stride[::-1],
+        layer.dilation[::-1],
+        strict=True,
+    ):
+        missing = max((-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
+        around += [missing // 2, missing - missing // 2]
+    return pad(images, around) if any(around) else images
