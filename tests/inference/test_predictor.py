@@ -145,6 +145,7 @@ def test_a_run_on_vectors_cannot_look_at_pictures(trained_run, tmp_path):
     record = yaml.safe_load((folder / "config.yaml").read_text())
     record["environment"]["input_shape"] = [512]
     (folder / "config.yaml").write_text(yaml.safe_dump(record))
+    (folder / "manifest.json").unlink()  # or the edit itself is refused
     with pytest.raises(ValueError, match=r"inputs of shape \(512,\), not from pictures"):
         load_run(folder)
 
@@ -155,6 +156,7 @@ def test_weights_of_another_network_are_refused(trained_run, tmp_path):
     record = yaml.safe_load((folder / "config.yaml").read_text())
     record["model"]["head"] = "gcn"
     (folder / "config.yaml").write_text(yaml.safe_dump(record))
+    (folder / "manifest.json").unlink()  # or the edit itself is refused
     with pytest.raises(ValueError, match=r"do not fit the network .* rebll-avalanche \d"):
         load_run(folder)
 
@@ -165,4 +167,5 @@ def test_speed_options_of_the_training_are_dropped(trained_run, tmp_path):
     record = yaml.safe_load((folder / "config.yaml").read_text())
     record["training"] |= {"precision": "bfloat16", "compile": True}
     (folder / "config.yaml").write_text(yaml.safe_dump(record))
+    (folder / "manifest.json").unlink()  # or the edit itself is refused
     assert load_run(folder).model.precision in (None, torch.float32)
