@@ -42,9 +42,7 @@ COLUMNS = ("scenario", "stream", "policy", "seed", "last", "average", "of_joint"
 def vectors_and_labels(root: Path, folder: Path) -> tuple[Tensor, Tensor]:
     """Square roots of pooled features, as the expanded head sees them, and labels by class name."""
     table = read_voc(root, "2007", "trainval", VOC_CLASSES)
-    maker = FrozenFeatures(
-        "tf_efficientnet_lite0", image_size=288, keep_aspect=True, folder=folder
-    )
+    maker = FrozenFeatures("tf_efficientnet_lite0", image_size=288, keep_aspect=True, folder=folder)
     order = sorted(range(len(VOC_CLASSES)), key=lambda column: VOC_CLASSES[column])
     return maker(table.files).clamp(min=0).sqrt(), torch.as_tensor(table.labels).float()[:, order]
 
@@ -59,7 +57,9 @@ def stream(labels: Tensor, name: str, kind: str, seed: int) -> list[tuple[Tensor
     elif kind == "once":
         parts = streams.once(positives, scenario, seed)
     else:
-        parts = {"overlap": streams.overlap, "disjoint": streams.disjoint}[kind](positives, scenario)
+        parts = {"overlap": streams.overlap, "disjoint": streams.disjoint}[kind](
+            positives, scenario
+        )
     lessons = []
     for (rows, columns), (_, seen) in zip(parts, scenario.ranges, strict=True):
         given = torch.full((len(rows), seen), torch.nan)

@@ -28,8 +28,8 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
 
     Args:
         unknown: What a label that nobody gave counts as, where the class was known when the image came:
-            ``"negative"``: absent; ``"shrunk"``: ``shrink`` times the head's own score; ``"hard"``: 1 if the head so far
-            gives it a probability above ``threshold``; ``"soft"``: that probability; ``"auto"``: absent if
+            ``"negative"``: absent; ``"shrunk"``: ``shrink`` times the head's own score; ``"hard"``: 1 if the
+            head so far gives it a probability above ``threshold``; ``"soft"``: that probability; ``"auto"``: absent if
             images of earlier classes are seen to come again, and else ``"shrunk"``.
         threshold: For ``"hard"``.
         shrink: What the score is multiplied by.
