@@ -57,13 +57,11 @@ def main() -> None:
         "power 1": closed_form(power=1.0),
         "gamma per class": closed_form(per_class_gamma=True),
         "gaussian calibration": closed_form(calibration="gaussian"),
-        "repeats not recognised": closed_form(recognise_repeats=False),
-        "hard labels": closed_form(unknown="hard", recognise_repeats=False),
-        "soft labels": closed_form(unknown="soft", recognise_repeats=False),
-        "prior": closed_form(unknown="prior", recognise_repeats=False),
+        "repeats not recognised": closed_form(keep="sums"),
+        "hard labels": closed_form(unknown="hard", keep="sums"),
+        "soft labels": closed_form(unknown="soft", keep="sums"),
         "hard labels, repeats": closed_form(unknown="hard"),
         "soft labels, repeats": closed_form(unknown="soft"),
-        "prior, repeats": closed_form(unknown="prior"),
     }
     for rate in (1e-3, 3e-3, 1e-2):
         variants[f"rebll lr {rate:g}"] = by_gradient("rebll", lr=rate, mem_size=40)

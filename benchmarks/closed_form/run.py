@@ -55,7 +55,7 @@ TABLES = {
 CLOSED_FORMS: dict[str, dict[str, Any]] = {
     "Closed form": {},
     "Closed form, Gaussian calibration": {"calibration": "gaussian"},
-    "Closed form, negative, repeats counted again": {"recognise_repeats": False},
+    "Closed form, negative, repeats counted again": {"keep": "sums", "unknown": "negative"},
     "Closed form, hard pseudo-labels": {"unknown": "hard"},
     "Closed form, soft pseudo-labels": {"unknown": "soft"},
     "Closed form, prior": {"unknown": "prior"},

@@ -116,7 +116,7 @@ class RidgeLearner:
     def repeats_tell(self) -> bool:
         """Whether images with an earlier class come again, so that the others have none."""
         found, again = self.evidence.tolist()
-        return again >= REPEATED * found  # also where nothing is unknown
+        return bool(again >= REPEATED * found)  # also where nothing is unknown
 
     # Learning
 

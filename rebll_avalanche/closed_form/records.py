@@ -70,7 +70,7 @@ class ImageRecords:
         strangers = int((rows < 0).sum())
         if strangers:
             raise ValueError(f"{strangers} of {len(rows)} images have never been learned")
-        if len(rows.unique()) < len(rows):
+        if len(set(rows.tolist())) < len(rows):
             raise ValueError("an image is listed twice; name each once")
         return rows
 
