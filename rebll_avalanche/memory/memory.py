@@ -57,7 +57,8 @@ class Memory:
         return len(self.index)
 
     def bind(self, experience: Any) -> None:
-        """Find the data sets of remembered images again, after a restart, through their stream."""
+        """Make room for classes that came since; after a restart, find images again through their stream."""
+        self.widen(label_matrix(experience.dataset).shape[1])
         for number in set(self.experience.tolist()) - set(self._views):
             self._remember(experience.origin_stream[number])
         self._keep_decoded()
