@@ -35,7 +35,7 @@ _REBLL: Options = {
     "relabel_threshold": float,
     "replay_loss": Literal["er", "bce"],
     "relabel": bool,
-    "relabel_by": Literal["score", "posterior", "prevalence", "soft"],
+    "relabel_by": Literal["score", "posterior", "prevalence", "soft", "adaptive"],
     "teacher": Literal["previous", "closed_form"],
     "start_from_teacher": bool,
 }

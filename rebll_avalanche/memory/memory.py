@@ -150,7 +150,8 @@ class Memory:
             return
         parts = (self.images(part, augment=False) for part in rows.split(batch_size))
         said = decide(torch.cat([predict(part)[:, columns].cpu() for part in parts]))
-        unknown = ~annotated(self.labels[rows, columns])
+        # What nobody dares to say stays unknown.
+        unknown = ~annotated(self.labels[rows, columns]) & annotated(said)
         self.labels[rows, columns] = torch.where(unknown, said, self.labels[rows, columns])
         self.provenance[rows, columns] = torch.where(
             unknown,

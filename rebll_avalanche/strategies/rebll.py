@@ -36,7 +36,7 @@ class RebLL(FineTuning):
         teacher_targets: ``"printed"`` or ``"corrected"``.
         replay_loss: ``"er"`` or ``"bce"``.
         relabel: Whether missing labels of memory are filled.
-        relabel_by: How: ``"score"``, ``"posterior"``, ``"prevalence"`` or ``"soft"``.
+        relabel_by: How: ``"score"``, ``"posterior"``, ``"prevalence"``, ``"soft"`` or ``"adaptive"``.
         policy: Which images stay in memory.
         reduction: ``"mean"`` or ``"class_sum"``.
         detach_weight: Stop the gradient through the weights of the losses.
