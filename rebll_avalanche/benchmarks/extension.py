@@ -88,8 +88,10 @@ class ExtendedBenchmark(MultiLabelBenchmark):
     def _extended(
         self, before: MultiLabelBenchmark, new: MultiLabelBenchmark, name: str
     ) -> EagerCLStream:
-        learned = [self._widened(experience) for experience in before.streams[name]]
         training = name == "train"
+        learned = [
+            self._widened(experience, training=training) for experience in before.streams[name]
+        ]
         fresh = (new.train_stream if training else new.test_stream)[0]
         columns = [self.class_names.index(name) for name in new.class_names]
         parts = [self._new_part(fresh, columns, training=training)]
@@ -108,11 +110,14 @@ class ExtendedBenchmark(MultiLabelBenchmark):
         )
         return EagerCLStream(name, [*learned, last], benchmark=self)
 
-    def _widened(self, experience: Any) -> Any:
-        """An earlier experience whose hidden truth has a column, unknown, for each new class."""
+    def _widened(self, experience: Any, *, training: bool) -> Any:
+        """An earlier experience whose labels and hidden truth are unknown of each new class."""
         widened = copy.copy(experience)
-        labels = experience._labels
-        widened._labels = pad(labels, (0, self.num_classes - labels.shape[1]), value=UNKNOWN)
+        more = (0, self.num_classes - experience._labels.shape[1])
+        widened._labels = pad(experience._labels, more, value=UNKNOWN)
+        targets = pad(experience.dataset.targets.data, more, value=UNKNOWN)
+        rows = torch.arange(len(targets))
+        widened._dataset = self._again(experience.dataset, rows, targets, training=training)
         return widened
 
     def _new_part(

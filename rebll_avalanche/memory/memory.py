@@ -57,7 +57,8 @@ class Memory:
         return len(self.index)
 
     def bind(self, experience: Any) -> None:
-        """Find the data sets of remembered images again, after a restart, through their stream."""
+        """Make room for classes that came since; after a restart, find images again through their stream."""
+        self.widen(label_matrix(experience.dataset).shape[1])
         for number in set(self.experience.tolist()) - set(self._views):
             self._remember(experience.origin_stream[number])
         self._keep_decoded()
@@ -149,7 +150,8 @@ class Memory:
             return
         parts = (self.images(part, augment=False) for part in rows.split(batch_size))
         said = decide(torch.cat([predict(part)[:, columns].cpu() for part in parts]))
-        unknown = ~annotated(self.labels[rows, columns])
+        # What nobody dares to say stays unknown.
+        unknown = ~annotated(self.labels[rows, columns]) & annotated(said)
         self.labels[rows, columns] = torch.where(unknown, said, self.labels[rows, columns])
         self.provenance[rows, columns] = torch.where(
             unknown,

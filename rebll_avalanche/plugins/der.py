@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
+from torch.nn.functional import pad
 
 from rebll_avalanche.labels import UNKNOWN, annotated, seen_columns
 from rebll_avalanche.losses import bce_loss
@@ -73,6 +74,9 @@ class DERPlusPlusPlugin(SupervisedPlugin):
         """Make sure that the labels can be learned, and find memory's images."""
         check_base_loss(strategy)
         self.memory.bind(strategy.experience)
+        more = self.memory.labels.shape[1] - self.logits.shape[1]
+        if len(self.memory) and more:
+            self.logits = pad(self.logits, (0, more), value=UNKNOWN)
 
     def before_backward(self, strategy: Any, **kwargs: Any) -> None:
         """Replay two batches of memory."""

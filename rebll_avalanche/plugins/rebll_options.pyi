@@ -18,5 +18,5 @@ class RebLLOptions(TypedDict, total=False):
     relabel_threshold: float | None
     replay_loss: Literal["er", "bce"] | None
     relabel: bool | None
-    relabel_by: Literal["score", "posterior", "prevalence", "soft"] | None
+    relabel_by: Literal["score", "posterior", "prevalence", "soft", "adaptive"] | None
     policy: Literal["reservoir", "prs", "ocdm", "herding"] | SamplingPolicy | None

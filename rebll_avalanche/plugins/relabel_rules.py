@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from rebll_avalanche.labels import grown
+from rebll_avalanche.labels import UNKNOWN, grown
 from rebll_avalanche.losses import posterior_from_score
 
-Rule = Literal["score", "posterior", "prevalence", "soft"]
+Rule = Literal["score", "posterior", "prevalence", "soft", "adaptive"]
+# Bits; an entry whose score is nearer to the bar of its class than this stays unknown.
+MOST_ENTROPY = 0.8
+LOWEST_BAR = 0.1
 
 
 def labels_from(
@@ -30,8 +34,10 @@ def labels_from(
             ``"posterior"``: present if the posterior is above, of which the probability is the optimum
             under the asymmetric loss (:func:`~rebll_avalanche.losses.posterior_from_score`);
             ``"prevalence"``: of each class as many images as its share of the stream says, those with
-            the highest probabilities; ``"soft"``: the probability itself is the label.
-        threshold: For the first two.
+            the highest probabilities; ``"soft"``: the probability itself is the label;
+            ``"adaptive"``: each class has a bar of its own (:func:`class_bars`), and what is too near
+            to it, by the entropy of the score relative to the bar, stays unknown (NaN).
+        threshold: For the first two; for ``"adaptive"`` the highest bar.
         exponent: Of the asymmetric loss that the model was trained with, for ``"posterior"``.
         detach_weight: Likewise.
         shares: Of each class, for ``"prevalence"``.
@@ -53,9 +59,43 @@ def labels_from(
         wanted = (shares * len(probability)).round()
         place = probability.argsort(dim=0, descending=True, stable=True).argsort(dim=0)
         return (place < wanted).float()
+    if rule == "adaptive":
+        relative = (probability / (2 * class_bars(probability, threshold))).clamp(max=1)
+        entropy = -(
+            torch.special.xlogy(relative, relative)
+            + torch.special.xlogy(1 - relative, 1 - relative)
+        )
+        unsure = entropy / math.log(2) > MOST_ENTROPY
+        return (relative > 0.5).float().masked_fill(unsure, UNKNOWN)
     if rule == "posterior":
         probability = posterior_from_score(probability, exponent, detach_weight=detach_weight)
     return (probability > threshold).float()
+
+
+def class_bars(probability: Tensor, highest: float = 0.5) -> Tensor:
+    """For each class the score that best separates its own high scores from its low ones.
+
+    Best is Otsu's criterion: of all ways to cut the class's scores into two groups, the one with the
+    largest variance between the groups; the bar lies in the middle of that gap, but not outside
+    ``[LOWEST_BAR, highest]``, since a class that no image has would be cut somewhere too.
+
+    Args:
+        probability: ``[images, classes]``.
+        highest: Upper limit of the bars.
+
+    >>> class_bars(torch.tensor([[0.02, 0.6], [0.3, 0.05], [0.04, 0.04]]))
+    tensor([0.1700, 0.3250])
+    """
+    ranked = probability.sort(dim=0).values
+    count = len(ranked)
+    if count < 2:
+        return probability.new_full((probability.shape[1],), highest)
+    below = torch.arange(1, count, dtype=ranked.dtype, device=ranked.device).unsqueeze(1)
+    sums = ranked.cumsum(dim=0)
+    low, high = sums[:-1] / below, (sums[-1] - sums[:-1]) / (count - below)
+    best = (below * (count - below) * (high - low).square()).argmax(dim=0, keepdim=True)
+    bars = (ranked.gather(0, best) + ranked.gather(0, best + 1)) / 2
+    return bars.squeeze(0).clamp(min(LOWEST_BAR, highest), highest)
 
 
 class StreamShares:

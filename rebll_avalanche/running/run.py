@@ -140,9 +140,6 @@ def learn(
                 f"the checkpoint in {folder} does not fit this run; it may be of another version of "
                 f"rebll-avalanche, which {CONFIG} names. ({type(error).__name__}: {error})"
             ) from error
-        memory = results.memory_of(strategy)
-        if memory is not None:
-            memory.widen(benchmark.num_classes)
     lost = unsaved(strategy)
     recorder = Recorder()
     strategy.plugins.append(recorder)

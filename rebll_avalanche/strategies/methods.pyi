@@ -48,7 +48,7 @@ class RebLL(MethodStrategy):
         relabel_threshold: float = 0.8,
         replay_loss: Literal["er", "bce"] = "er",
         relabel: bool = True,
-        relabel_by: Literal["score", "posterior", "prevalence", "soft"] = "score",
+        relabel_by: Literal["score", "posterior", "prevalence", "soft", "adaptive"] = "score",
         policy: Literal["reservoir", "prs", "ocdm", "herding"] | SamplingPolicy = "reservoir",
         plugins: Sequence[SupervisedPlugin] | None = None,
         model: Module,

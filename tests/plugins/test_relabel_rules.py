@@ -11,7 +11,7 @@ import torch
 from rebll_avalanche import RebLL, build_model
 from rebll_avalanche.losses import asymmetric_bce
 from rebll_avalanche.memory import Provenance
-from rebll_avalanche.plugins.relabel_rules import Rule, StreamShares, labels_from
+from rebll_avalanche.plugins.relabel_rules import Rule, StreamShares, class_bars, labels_from
 
 
 def test_posterior_is_half_where_the_loss_does_not_care():
@@ -80,3 +80,37 @@ def test_memory_is_filled_by_the_rule(rule, vector_benchmark):
     assert bool(whole) is (rule != "soft")
     strategy.train(benchmark.train_stream[0])  # replays whatever the labels are
     assert all(parameter.isfinite().all() for parameter in model.parameters())
+
+
+def test_bars_separate_each_class_best():
+    """The cut with the largest variance between groups, found by trying them all."""
+    said = torch.rand(25, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64) ** 2
+    bars = class_bars(said, highest=1.0)
+    for column in range(3):
+        ranked = sorted(said[:, column].tolist())
+        spreads = {}
+        for cut in range(1, 25):
+            low, high = ranked[:cut], ranked[cut:]
+            gap = sum(high) / len(high) - sum(low) / len(low)
+            spreads[(ranked[cut - 1] + ranked[cut]) / 2] = len(low) * len(high) * gap**2
+        best = max(spreads, key=lambda bar: spreads[bar])
+        assert bars[column].item() == pytest.approx(max(best, 0.1))
+    assert class_bars(said, highest=0.2).max() <= 0.2
+    assert class_bars(said[:1], highest=0.4).tolist() == [0.4] * 3
+
+
+def test_adaptive_labels_follow_the_class_and_leave_the_doubtful_unknown():
+    # Shrunk scores, clear ones, and a class that no image has. What is nearest to a bar is doubtful.
+    said = torch.tensor(
+        [
+            [0.45, 0.95, 0.03],
+            [0.40, 0.90, 0.01],
+            [0.02, 0.01, 0.02],
+            [0.01, 0.05, 0.01],
+            [0.15, 0.05, 0.02],
+        ]
+    )
+    labels = labels_from(said, rule="adaptive", threshold=0.5)
+    nan = torch.nan
+    expected = torch.tensor([[1, 1, 0], [nan, 1, 0], [0, 0, 0], [0, 0, 0], [nan, 0, 0]])
+    assert torch.equal(labels.nan_to_num(7), expected.nan_to_num(7))

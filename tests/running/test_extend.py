@@ -18,10 +18,12 @@ from rebll_avalanche.benchmarks import MultiLabelBenchmark, multilabel_benchmark
 from rebll_avalanche.benchmarks.extension import ExtendedBenchmark, read_new_images
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.memory import Provenance
+from rebll_avalanche.models import build_model
 from rebll_avalanche.running.extend import extend_run
 from rebll_avalanche.running.folder import is_finished, read_config
 from rebll_avalanche.running.progress import EpochsOnBar
 from rebll_avalanche.running.run import run_experiment
+from rebll_avalanche.strategies import get_method
 
 SIZE = 8
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255), "grey": (90, 90, 90)}
@@ -108,6 +110,17 @@ def test_what_the_new_experience_knows(pictures: MultiLabelBenchmark, new_labels
         extended.train_stream[0].dataset[3][0], pictures.train_stream[0].dataset[3][0]
     )
     assert extended.train_stream[0].full_targets.shape[1] == 3
+
+
+@pytest.mark.parametrize("method", ["der++", "podnet", "er-prs", "lwf", "rebll-best"])
+def test_other_methods_learn_a_new_class_too(
+    tmp_path: Path, pictures: MultiLabelBenchmark, new_labels: Path, config: Config, method: str
+) -> None:
+    options = {} if method == "lwf" else {"mem_size": 6}
+    config = replace(config, method={"name": method, **options})
+    run_experiment(config, tmp_path / "run", benchmark=pictures)
+    records = extend_run(tmp_path / "run", new_labels, new_labels.parent, benchmark=pictures)
+    assert [record["classes_seen"] for record in records] == [1, 2, 3]
 
 
 def test_a_run_learns_a_new_class_and_fills_its_memory(
@@ -228,3 +241,33 @@ def test_what_is_no_run_is_left_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="is not a run"):
         extend_run(tmp_path / "nowhere", labels=tmp_path / "labels.csv", images=tmp_path)
     assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("method", ["lwf", "rebll"])
+def test_a_new_class_is_not_seen_everywhere(method: str) -> None:
+    """One class in an eighth of the new images: the others are its negatives."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(900, 8, generator=generator)
+    rule = torch.randn(8, 5, generator=generator)
+    score = x @ rule / rule.norm(dim=0)
+    y = (score > torch.tensor([0.5, 0.5, 0.5, 0.5, 1.15])).float()
+    assert 0.1 < y[:, 4].mean() < 0.15
+    old, new, held_out = slice(0, 300), slice(300, 600), slice(600, 900)
+    before = multilabel_benchmark((x[old], y[old, :4]), (x[held_out], y[held_out, :4]), "B2-C2")
+    fresh = multilabel_benchmark(
+        (x[new], y[new, 4:]), (x[held_out], y[held_out, 4:]), [(range(300), [0])], class_names=["4"]
+    )
+    extended = ExtendedBenchmark(before, fresh)
+    assert extended.train_stream[2].annotated_classes == {4}
+    torch.manual_seed(0)
+    model = build_model("vector", in_features=8)
+    strategy = get_method(method).build(
+        model=model, optimizer=torch.optim.Adam(model.parameters(), lr=0.02), train_epochs=10
+    )
+    for experience in extended.train_stream:
+        strategy.train(experience)
+    with torch.no_grad():
+        called = model.eval()(x[held_out])[:, 4] > 0
+    has_it = y[held_out, 4] == 1
+    assert called[~has_it].float().mean() < 0.2
+    assert called[has_it].float().mean() > 0.3
