@@ -395,6 +395,8 @@ def check_keys(settings: Mapping[str, Any], known: Iterable[str], whose: str = "
     known = list(known)
     for section, value in settings.items():
         inner = isinstance(value, Mapping) and section not in known
+        sections = {section_of(name) for name in known}
+        inner = inner and (bool(value) or section in sections)
         for key in [f"{section}.{name}" for name in value] if inner else [str(section)]:
             if key not in known:
                 own = section_of(key)
