@@ -60,6 +60,8 @@ def changed_files(folder: Path, *, every_byte: bool = False) -> list[str]:
     except (ValueError, KeyError, TypeError, RecursionError):
         return [f"{MANIFEST} is damaged"]
     problems = []
+    if every_byte and _settings_hash(folder / CONFIG) != settings:
+        problems.append(f"{MANIFEST} and {CONFIG} name different settings")
     for name, wanted in hashes.items():
         if name not in COVERED:
             problems.append(f"{MANIFEST} is damaged")

@@ -107,7 +107,8 @@ def _run_missing(arguments: Any, root: Path) -> tuple[int, int]:
                 bar.write(f"warning: {ended.planned.name}: {text}", file=sys.stderr)
             if ended.kind == "KeyboardInterrupt":
                 raise KeyboardInterrupt
-            if ended.kind == "FileNotFoundError":  # what is missing here is missing for all
+            # What is missing here is missing for all.
+            if ended.kind in ("FileNotFoundError", "MissingFileError"):
                 raise FileNotFoundError(ended.error)
             if ended.kind:
                 verb = "is left out" if ended.kind == "ValueError" else f"failed ({ended.kind})"
