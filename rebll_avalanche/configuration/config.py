@@ -22,6 +22,7 @@ RECORDS = (
     "git",
     "environment",
     "extensions",
+    "milliseconds_per_step",
 )
 
 
