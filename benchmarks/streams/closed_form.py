@@ -30,6 +30,7 @@ MORE = 4
 POLICIES: dict[str, dict[str, Any]] = {
     "auto": {},
     "negative": {"unknown": "negative"},
+    "shrunk 0.4": {"unknown": "shrunk", "shrink": 0.4},
     "shrunk 0.5": {"unknown": "shrunk"},
     "shrunk 0.7": {"unknown": "shrunk", "shrink": 0.7},
     "own score": {"unknown": "shrunk", "shrink": 1.0},
