@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from rebll_avalanche.models.timm_import import import_timm
 from rebll_avalanche.models.weights import load_backbone_weights, pypi_weights_file
 from rebll_avalanche.words import nearest
 
-HEADS: dict[str, type[GrowingHead]] = {
+HEADS: dict[str, Callable[..., GrowingHead]] = {
     "linear": GrowingLinear,
     "expanded": ExpandedLinear,
     "random": RandomFeatures,

@@ -35,6 +35,8 @@ class ExpandedLinear(GrowingLinear):
         seed: Of the random features.
     """
 
+    projection: Tensor | None
+
     def __init__(
         self,
         in_features: int,

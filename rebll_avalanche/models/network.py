@@ -35,6 +35,10 @@ class MultiLabelModel(Adaptable):
             ``[batch, 1 + windows, channels]``, see :mod:`rebll_avalanche.models.windows`.
     """
 
+    bn_frozen: Tensor
+    input_mean: Tensor | None
+    input_std: Tensor | None
+
     def __init__(
         self,
         backbone: nn.Module,
@@ -87,7 +91,7 @@ class MultiLabelModel(Adaptable):
         x = self.whole(x)
         if self.channels_last and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)
-        if self.input_mean is not None:
+        if self.input_mean is not None and self.input_std is not None:
             x = (x - self.input_mean) / self.input_std
         answers_only = not (self.training or torch.is_grad_enabled())
         backbone = self._folded.of(self.backbone, x) if answers_only else self.backbone

@@ -118,7 +118,8 @@ def run_experiment(
                 keep_label_table(folder, "benchmark", table)
             weights = getattr(benchmark.features, "weights", model.weights)
             content = _resolved(config, benchmark, weights, shape)
-            write_config(folder, content | {"milliseconds_per_step": tried})
+            content["environment"]["milliseconds_per_step"] = tried
+            write_config(folder, content)
         return learn(config, folder, strategy, benchmark, watcher=watcher)
 
 

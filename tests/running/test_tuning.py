@@ -36,7 +36,7 @@ def test_a_short_run_does_not_look_at_a_clock(
     written = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert written["training"]["channels_last"] is True
     assert written["training"]["compile"] is False
-    assert written["milliseconds_per_step"] == {}
+    assert written["environment"]["milliseconds_per_step"] == {}
 
 
 def test_measuring_leaves_weights_and_random_numbers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
