@@ -93,6 +93,7 @@ class RidgeLearner:
         self.class_counts = torch.zeros(0, dtype=torch.float64)
         self.annotated = torch.zeros(0, dtype=torch.float64)
         self.evidence = torch.zeros(2, dtype=torch.float64)
+        self.numbers: list[int] = []  # of the experiences that were learned and not forgotten
         self.records: ImageRecords | None = None
         if keep != "sums":
             self.records = ImageRecords(num_features if keep == "vectors" else 0)
@@ -156,10 +157,9 @@ class RidgeLearner:
             combine: Where images are scored at several places, makes ``[images, classes]`` of
                 ``[images, places, classes]``.
         """
-        learned = self.numbers
         if number is None:
-            number = max(learned, default=-1) + 1
-        elif number in learned:
+            number = self._next_number
+        elif number in self.numbers:
             raise ValueError(
                 f"experience {number} has been learned; go on with the next experience, or forget it first"
             )
@@ -194,6 +194,8 @@ class RidgeLearner:
         self.class_counts = lesson.class_counts
         self.annotated = grown(self.annotated, lesson.num_classes) + lesson.annotated
         self.evidence = self.evidence + lesson.evidence
+        if lesson.number != NOT_GIVEN:
+            self.numbers.append(lesson.number)
         if self.records is not None:
             lesson.note(self.records)
         self._lesson = None
@@ -201,12 +203,6 @@ class RidgeLearner:
         if self.options["calibration"] == "logistic":
             self._calibrate(lesson, *solution)
         self._head = (solution[1], self._calibrated(*solution))
-
-    @property
-    def numbers(self) -> list[int]:
-        """Of the experiences that were learned and not forgotten; empty where only sums are kept."""
-        lessons = [] if self.records is None else self.records.lessons
-        return [lesson.number for lesson in lessons if lesson.number != NOT_GIVEN]
 
     # The head
 
@@ -308,6 +304,7 @@ class RidgeLearner:
         vectors = self._vectors_of(rows, vectors)
         before = records.labels.clone()
         records.forget_lesson(number)
+        self.numbers.remove(number)
         after = records.labels[rows]
         elsewhere = torch.zeros(len(records), dtype=torch.bool)
         for lesson in records.lessons:
@@ -328,7 +325,7 @@ class RidgeLearner:
         """
         if other.records is not None and self.records is not None:
             if other.records.keeps_vectors:
-                _relearn(self, other.records, first_number=max(self.numbers, default=-1) + 1)
+                _relearn(self, other.records, first_number=self._next_number)
                 return
             both = len(self.records.index.keys() & other.records.index.keys())
             if both:
@@ -336,11 +333,12 @@ class RidgeLearner:
                     f"{both} images were learned by both and would count twice; "
                     "learn with keep='vectors' to merge these"
                 )
-            other.records.copy_to(self.records, first_number=max(self.numbers, default=-1) + 1)
+            other.records.copy_to(self.records, first_number=self._next_number)
         elif (other.records is None) != (self.records is None):
             raise ValueError(
                 "one of the two keeps nothing of single images; give both the same keep"
             )
+        self.numbers += [number + self._next_number for number in other.numbers]
         self.sums.merge(other.sums)
         self.guesses.merge(other.guesses)
         classes = self.num_classes
@@ -387,6 +385,7 @@ class RidgeLearner:
             "class_counts": self.class_counts,
             "annotated": self.annotated,
             "evidence": self.evidence,
+            "numbers": list(self.numbers),
             "records": {} if self.records is None else self.records.state_dict(),
         }
 
@@ -398,11 +397,16 @@ class RidgeLearner:
             calibration.load_state_dict(state["calibrations"][kind])
         for name in ("class_counts", "annotated", "evidence"):
             setattr(self, name, state[name].clone())
+        self.numbers = [int(number) for number in state["numbers"]]
         if self.records is not None:
             self.records.load_state_dict(state["records"])
         self._head = None
 
     # Inside
+
+    @property
+    def _next_number(self) -> int:
+        return max(self.numbers, default=-1) + 1
 
     @property
     def _pending(self) -> PendingLesson:
