@@ -1,7 +1,8 @@
-"""What the machine could do at most, and how much of it a network gets: `python benchmarks/speed/roofline.py`.
+"""What the machine could do at most, and the share that networks get: `python benchmarks/speed/roofline.py`.
 
-The peak of arithmetic is that of a large matrix product, the peak of memory that of copying a large array; both
-are measured here, with one thread. A pass can take no less than its FLOPs at the one and its bytes at the other.
+The peak of arithmetic is that of a large matrix product, the peak of memory that of copying a large array;
+both are measured here, with one thread. A pass can take no less than its FLOPs at the one and its bytes at
+the other.
 """
 
 from __future__ import annotations
