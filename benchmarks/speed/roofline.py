@@ -1,0 +1,112 @@
+"""What the machine could do at most, and the share that networks get: `python benchmarks/speed/roofline.py`.
+
+The peak of arithmetic is that of a large matrix product, the peak of memory that of copying a large array;
+both are measured here, with one thread. A pass can take no less than its FLOPs at the one and its bytes at
+the other.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from comparison import seconds, turn_by_turn
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from rebll_avalanche import build_model, keep_freed_memory
+
+ROUNDS = 5
+NETWORKS = [
+    ("tf_efficientnet_lite0", 96, 32),
+    ("tf_efficientnet_lite0", 224, 8),
+    ("resnet18", 224, 8),
+    ("vit_small_patch16_224", 224, 8),
+]
+
+
+def peaks() -> tuple[float, float]:
+    """FLOP and bytes a second."""
+    side, numbers = 1024, 1 << 25
+    a, b = torch.rand(side, side), torch.rand(side, side)
+    source, target = torch.rand(numbers), torch.empty(numbers)
+    taken = turn_by_turn(
+        ROUNDS, product=seconds(lambda: a @ b), copy=seconds(lambda: target.copy_(source))
+    )
+    return 2 * side**3 / taken["product"].min(), 2 * 4 * numbers / taken["copy"].min()
+
+
+class Maps:
+    """Counts the bytes of what every layer reads and writes, as if nothing stayed in a cache."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.count = 0
+        for module in model.modules():
+            if not list(module.children()):
+                module.register_forward_hook(self._note)
+
+    def _note(self, module: torch.nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
+        moved = [*given, output, *module.parameters()]
+        self.count += sum(4 * t.numel() for t in moved if isinstance(t, Tensor))
+
+
+def needs(backbone: str, images: Tensor) -> tuple[int, int]:
+    """FLOPs and bytes of a forward pass."""
+    model = build_model(backbone).eval()
+    model.head.grow(20)
+    maps = Maps(model)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(images)
+    return counter.get_total_flops(), maps.count
+
+
+def passes(backbone: str, images: Tensor) -> dict[str, Callable[[], None]]:
+    """A forward pass without gradients, and one with the backward pass."""
+    model = build_model(backbone)
+    model.head.grow(20)
+
+    def train() -> None:
+        model.train().zero_grad()
+        model(images).square().mean().backward()
+
+    answering = build_model(backbone).eval()
+    answering.head.grow(20)
+
+    @torch.inference_mode()
+    def answer() -> None:
+        answering(images)
+
+    return {"evaluation": answer, "training": train}
+
+
+def main() -> None:
+    """Print the table."""
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    flops, bytes_ = peaks()
+    print(f"peak: {flops / 1e9:.0f} GFLOP/s, {bytes_ / 1e9:.1f} GB/s, one thread\n")
+    print("| network | pass | GFLOP | MB | least ms | ms | share |")
+    print("|---|---|---:|---:|---:|---:|---:|")
+    for backbone, side, batch in NETWORKS:
+        images = torch.rand(batch, 3, side, side)
+        work, moved = needs(backbone, images)
+        taken = turn_by_turn(ROUNDS, **{k: seconds(v) for k, v in passes(backbone, images).items()})
+        for name, times in taken.items():
+            # A backward pass has two products for every one of the forward pass.
+            factor = 3 if name == "training" else 1
+            least = factor * max(work / flops, moved / bytes_)
+            print(
+                f"| {backbone}, {side} px, batch {batch} | {name} | {factor * work / 1e9:.1f} | "
+                f"{factor * moved / 1e6:.0f} | {1000 * least:.0f} | {1000 * np.median(times):.0f} | "
+                f"{least / np.median(times):.0%} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
