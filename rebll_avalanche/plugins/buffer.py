@@ -9,7 +9,7 @@ from avalanche.training.storage_policy import ExemplarsBuffer
 
 from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.memory.sampling import SamplingPolicy, build_policy, chosen_rows
-from rebll_avalanche.protocols import Strategy
+from rebll_avalanche.protocols import Experience, Strategy
 
 
 class PolicyBuffer(ExemplarsBuffer):
@@ -26,7 +26,7 @@ class PolicyBuffer(ExemplarsBuffer):
         super().__init__(max_size)
         self.policy = build_policy(policy)
 
-    def post_adapt(self, agent_state: Any, exp: Any) -> None:
+    def post_adapt(self, agent_state: Strategy, exp: Experience) -> None:
         """Let the policy choose among what is kept and what the experience brought."""
         arriving = label_matrix(exp.dataset)
         empty = len(self.buffer) == 0

@@ -15,7 +15,7 @@ from rebll_avalanche.losses import bce_loss
 from rebll_avalanche.plugins.criterion import check_base_loss
 from rebll_avalanche.plugins.teacher import Teacher, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
-from rebll_avalanche.protocols import Strategy
+from rebll_avalanche.protocols import Experience, Strategy
 from rebll_avalanche.scenario import class_range
 
 
@@ -46,12 +46,12 @@ class SigmoidDistillation(RegularizationMethod):
         self.teacher = Teacher()
         self._old_classes = 0
 
-    def pre_adapt(self, agent: Any, exp: Any) -> None:
+    def pre_adapt(self, agent: Strategy, exp: Experience) -> None:
         """The model of the last experience becomes the teacher."""
         self.teacher.begin_experience(agent)
         self._old_classes, _ = class_range(exp)
 
-    def post_adapt(self, agent: Any, exp: Any) -> None:
+    def post_adapt(self, agent: Strategy, exp: Experience) -> None:
         """Copy the model just trained."""
         self.teacher.end_experience(agent)
 
