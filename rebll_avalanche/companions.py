@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rebll_avalanche.labels import annotated, label_matrix
+from rebll_avalanche.protocols import Strategy
 
 _REPLAY = "the method 'er-reservoir', or ReplayPlugin with storage_policy=PolicyBuffer(mem_size)"
 # By name of the class, since importing them all would cost seconds. What to use instead.
@@ -28,7 +29,7 @@ _ONE_CLASS_PER_IMAGE = {
 _NEED_LABELS = ("GEMPlugin", "AGEMPlugin", "MASPlugin")
 
 
-def check_companions(strategy: Any) -> None:
+def check_companions(strategy: Strategy) -> None:
     """Refuse parts of a strategy that expect one class, or a task, per image.
 
     Raises:
@@ -43,7 +44,7 @@ def check_companions(strategy: Any) -> None:
             )
 
 
-def check_labelled(strategy: Any) -> None:
+def check_labelled(strategy: Strategy) -> None:
     """Refuse an experience without any label where a plugin needs a loss of every batch.
 
     Raises:
@@ -61,7 +62,7 @@ def check_labelled(strategy: Any) -> None:
             )
 
 
-def _parts(strategy: Any) -> Iterator[Any]:
+def _parts(strategy: Strategy) -> Iterator[Any]:
     yield strategy
     yield from strategy.model.modules()
     for plugin in strategy.plugins:

@@ -100,7 +100,7 @@ class _PlainLoader(yaml.SafeLoader):
             if self._inside:
                 raise yaml.YAMLError("aliases inside of anchors are not read")
             return super().compose_node(parent, index)
-        anchored = self.peek_event().anchor is not None
+        anchored = self.peek_event().anchor is not None  # type: ignore[no-untyped-call]
         self._inside += anchored
         node = super().compose_node(parent, index)
         self._inside -= anchored

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+
+from rebll_avalanche.protocols import Experience
 
 ClassOrder = str | int | Sequence[int] | Sequence[str]
 # The scenario in which all classes arrive at once, however many there are.
@@ -163,7 +164,7 @@ class Scenario:
         return len(self.sizes)
 
 
-def class_range(experience: Any) -> tuple[int, int]:
+def class_range(experience: Experience) -> tuple[int, int]:
     """The columns ``(lo, hi)`` that an experience brings; ``hi`` classes are seen by then.
 
     Args:
@@ -188,7 +189,7 @@ def class_range(experience: Any) -> tuple[int, int]:
     return len(previous), len(seen)
 
 
-def annotated_classes(experience: Any) -> set[int]:
+def annotated_classes(experience: Experience) -> set[int]:
     """The columns that somebody has annotated in an experience: new classes, earlier ones, or none.
 
     Experiences that do not say are taken to annotate exactly their new classes.

@@ -54,7 +54,7 @@ class ImageCache:
         self.array = self._map()
         self._checksums = np.load(folder / "checksums.npy", allow_pickle=False)
         self._checked = np.zeros(len(self._checksums), dtype=bool)
-        if (self.array.shape, self.array.dtype) != (shape, np.uint8):
+        if self.array.shape != shape or self.array.dtype != np.uint8:
             raise DamagedError(f"holds {self.array.dtype} {self.array.shape}, not uint8 {shape}")
         if self._checksums.shape != shape[:1]:
             raise DamagedError(f"holds {self._checksums.shape} checksums for {shape[0]} pictures")

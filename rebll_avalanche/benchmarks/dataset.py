@@ -35,7 +35,7 @@ def collate(samples: Sequence[Any]) -> Any:
     return samples.columns if isinstance(samples, Stacked) else default_collate(samples)  # type: ignore[arg-type]
 
 
-class Samples(Dataset):
+class Samples(Dataset[tuple[Any, Tensor]]):
     """Some images of a source, each with the labels that one experience gives it.
 
     Args:

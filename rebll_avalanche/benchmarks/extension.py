@@ -110,7 +110,7 @@ class ExtendedBenchmark(MultiLabelBenchmark):
         )
         return EagerCLStream(name, [*learned, last], benchmark=self)
 
-    def _widened(self, experience: Any, *, training: bool) -> Any:
+    def _widened(self, experience: MultiLabelExperience, *, training: bool) -> MultiLabelExperience:
         """An earlier experience whose labels and hidden truth are unknown of each new class."""
         widened = copy.copy(experience)
         more = (0, self.num_classes - experience._labels.shape[1])
@@ -121,7 +121,7 @@ class ExtendedBenchmark(MultiLabelBenchmark):
         return widened
 
     def _new_part(
-        self, experience: Any, columns: list[int], *, training: bool
+        self, experience: MultiLabelExperience, columns: list[int], *, training: bool
     ) -> tuple[AvalancheDataset, Tensor]:
         """The new images; the table's classes stand in these columns."""
         given = experience.full_targets
@@ -130,7 +130,7 @@ class ExtendedBenchmark(MultiLabelBenchmark):
         rows = torch.arange(len(truth))
         return self._again(experience.dataset, rows, truth.clone(), training=training), truth
 
-    def _old_part(self, experience: Any) -> tuple[AvalancheDataset, Tensor]:
+    def _old_part(self, experience: MultiLabelExperience) -> tuple[AvalancheDataset, Tensor]:
         labels = experience.dataset.targets.data
         targets = pad(labels, (0, self.num_classes - labels.shape[1]), value=UNKNOWN)
         rows = torch.arange(len(targets))

@@ -36,7 +36,8 @@ class MultiLabelTargets(DataAttribute):
     @property
     def data(self) -> Tensor:
         """The labels as one tensor."""
-        return self._data
+        data: Tensor = self._data
+        return data
 
     @property
     def count(self) -> dict[int, int]:

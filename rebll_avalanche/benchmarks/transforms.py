@@ -154,7 +154,8 @@ def for_pictures(transform: Transform) -> Transform:
         return transform
     from torchvision.transforms import v2
 
-    return v2.Compose([as_pillow, transform])
+    both: Transform = v2.Compose([as_pillow, transform])
+    return both
 
 
 class Cutout:
@@ -233,4 +234,5 @@ def _compose(steps: list[Transform], normalize: MeanAndStd | None) -> Transform:
     if normalize is not None:
         mean, std = normalize
         steps = [*steps, v2.Normalize(list(mean), list(std))]
-    return v2.Compose(steps)
+    composed: Transform = v2.Compose(steps)
+    return composed

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from rebll_avalanche.benchmarks.dataset import Samples
 from rebll_avalanche.plugins.buffer import PolicyBuffer
 from rebll_avalanche.plugins.teacher import load_resized
+from rebll_avalanche.protocols import Strategy, Stream
 
 # Which attributes outlive an iteration, by class.
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
@@ -46,7 +47,7 @@ OBJECTS: dict[str, Any] = {
 }
 
 
-def unsaved(strategy: Any) -> list[str]:
+def unsaved(strategy: Strategy) -> list[str]:
     """Names of the strategy's parts whose state would be lost; such a run starts over when stopped."""
     home = type(strategy).__module__
     lost = []
@@ -69,7 +70,7 @@ def _listed(part: Any) -> tuple[str, ...]:
     return next((names for names in found if names), ())
 
 
-def with_state(part: Any, strategy: Any, stream: Any) -> Any:
+def with_state(part: Any, strategy: Strategy, stream: Stream) -> Any:
     """The part itself if it gives its state, else something that does it for it; or None."""
     if hasattr(part, "state_dict"):
         return part
@@ -87,7 +88,7 @@ class ForeignState:
         stream: The training stream that images come from.
     """
 
-    def __init__(self, part: Any, strategy: Any, stream: Any) -> None:
+    def __init__(self, part: Any, strategy: Strategy, stream: Stream) -> None:
         self.part = part
         self.strategy = strategy
         self.stream = stream
@@ -167,7 +168,7 @@ class ForeignState:
         return everything.subset([starts[number] + index for number, index in wanted.tolist()])
 
 
-def references(dataset: Any, stream: Any) -> Tensor:
+def references(dataset: Any, stream: Stream) -> Tensor:
     """``[samples, 2]``: the experience and the index in it that each sample of a data set comes from.
 
     Raises:

@@ -8,6 +8,7 @@ from avalanche.training.plugins import SupervisedPlugin
 
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder, Moment
 from rebll_avalanche.checkpointing.snapshot import capture, restore
+from rebll_avalanche.protocols import Strategy, Stream
 
 
 class CheckpointPlugin(SupervisedPlugin):
@@ -26,7 +27,12 @@ class CheckpointPlugin(SupervisedPlugin):
     """
 
     def __init__(
-        self, folder: CheckpointFolder, stream: Any, *, under_way: dict[str, Any], epochs_done: int
+        self,
+        folder: CheckpointFolder,
+        stream: Stream,
+        *,
+        under_way: dict[str, Any],
+        epochs_done: int,
     ) -> None:
         super().__init__()
         self.folder = folder
@@ -35,7 +41,7 @@ class CheckpointPlugin(SupervisedPlugin):
         self._epochs_done = epochs_done
         self._all_epochs: int | None = None
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Jump to the last finished epoch."""
         if not self._under_way:
             return
@@ -45,19 +51,19 @@ class CheckpointPlugin(SupervisedPlugin):
         strategy.train_epochs -= self._epochs_done
         self._under_way = {}
 
-    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
         """Let everybody see the whole number of epochs again."""
         self._restore_epochs(strategy)
 
-    def after_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
         """Save."""
         moment = Moment(strategy.experience.current_experience, strategy.clock.train_exp_epochs)
         self.folder.save(moment, capture(strategy, self.stream))
 
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """For an experience that was stopped after its last epoch."""
         self._restore_epochs(strategy)
 
-    def _restore_epochs(self, strategy: Any) -> None:
+    def _restore_epochs(self, strategy: Strategy) -> None:
         if self._all_epochs is not None:
             strategy.train_epochs, self._all_epochs = self._all_epochs, None

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from rebll_avalanche.checkpointing.foreign import with_state
 from rebll_avalanche.checkpointing.state import pack
 from rebll_avalanche.memory import Memory
+from rebll_avalanche.protocols import Strategy, Stream
 
 
-def capture(strategy: Any, stream: Any) -> dict[str, Any]:
+def capture(strategy: Strategy, stream: Stream) -> dict[str, Any]:
     """Model, optimizer, plugins, metrics, counters and random numbers of a strategy.
 
     Args:
@@ -31,7 +32,9 @@ def capture(strategy: Any, stream: Any) -> dict[str, Any]:
     }
 
 
-def restore(strategy: Any, stream: Any, state: dict[str, Any], *, under_way: bool = False) -> None:
+def restore(
+    strategy: Strategy, stream: Stream, state: dict[str, Any], *, under_way: bool = False
+) -> None:
     """Put a strategy into a captured state.
 
     Args:
@@ -57,7 +60,7 @@ def restore(strategy: Any, stream: Any, state: dict[str, Any], *, under_way: boo
     set_random_state(state["random"])
 
 
-def stateful(strategy: Any, stream: Any) -> dict[str, Any]:
+def stateful(strategy: Strategy, stream: Stream) -> dict[str, Any]:
     """Whatever has a state to keep: plugins and metrics, by class name and a running number."""
     named: dict[str, Any] = {}
     numbers: Counter[str] = Counter()

@@ -16,7 +16,7 @@ from rebll_avalanche.benchmarks.cache import ImageCache
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder
 from rebll_avalanche.files import DRAFT
 from rebll_avalanche.manifest import changed_files
-from rebll_avalanche.plugins.divergence import not_finite
+from rebll_avalanche.models.weights import not_finite
 from rebll_avalanche.run_files import (
     CHECKPOINT,
     CONFIG,

@@ -71,7 +71,8 @@ class TrainedModel:
     @torch.no_grad()
     def scores(self, inputs: Tensor) -> Tensor:
         """Probabilities ``[batch, classes]`` of prepared inputs."""
-        return self.model(inputs).sigmoid()
+        logits: Tensor = self.model(inputs)
+        return logits.sigmoid()
 
     def predict(self, pictures: Sequence[Image.Image]) -> list[dict[str, float]]:
         """The score of every class for each picture, highest first."""
@@ -118,7 +119,7 @@ class TrainedModel:
                 "maps need a run with one backbone, or with benchmark.features_windows"
             )
         scores = self.model(inputs[:, 1:].flatten(0, 1)).sigmoid()
-        places = scores.unflatten(0, (len(inputs), PER_SIDE, PER_SIDE))
+        places: Tensor = scores.unflatten(0, (len(inputs), PER_SIDE, PER_SIDE))
         return places.permute(0, 3, 1, 2)
 
 

@@ -10,6 +10,7 @@ from torch.nn.functional import normalize
 from torch.utils.data import DataLoader
 
 from rebll_avalanche.labels import grown
+from rebll_avalanche.protocols import Strategy
 
 
 class Herding:
@@ -84,9 +85,10 @@ class Herding:
 
 
 @torch.no_grad()
-def described(strategy: Any) -> Tensor:
+def described(strategy: Strategy) -> Tensor:
     """A vector of length 1 for each image of the experience that a strategy has just learned."""
-    model, training = strategy.model, strategy.model.training
+    model: Any = strategy.model
+    training = model.training
     if not hasattr(model, "features"):
         raise ValueError(
             f"herding needs a model with a method `features`, {type(model).__name__} has none; "

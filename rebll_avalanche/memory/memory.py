@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 
 from rebll_avalanche.labels import UNKNOWN, annotated, label_matrix
 from rebll_avalanche.memory.sampling import SamplingPolicy, build_policy, chosen_rows
+from rebll_avalanche.protocols import Experience, Strategy
 
 Predict = Callable[[Tensor], Tensor]
 # From probabilities [images, classes] to labels.
@@ -56,14 +57,14 @@ class Memory:
         """Number of images in memory."""
         return len(self.index)
 
-    def bind(self, experience: Any) -> None:
+    def bind(self, experience: Experience) -> None:
         """Make room for classes that came since; after a restart, find images again through their stream."""
         self.widen(label_matrix(experience.dataset).shape[1])
         for number in set(self.experience.tolist()) - set(self._views):
             self._remember(experience.origin_stream[number])
         self._keep_decoded()
 
-    def _remember(self, experience: Any) -> None:
+    def _remember(self, experience: Experience) -> None:
         number = int(experience.current_experience)
         self._views[number] = (experience.dataset.train(), experience.dataset.eval())
         truth = getattr(experience, "full_targets", None)
@@ -77,7 +78,7 @@ class Memory:
         for number, keep in self._keep.items():
             keep(self.index[self.experience == number])
 
-    def update(self, experience: Any, learner: Any = None) -> Tensor:
+    def update(self, experience: Experience, learner: Strategy | None = None) -> Tensor:
         """Let the policy choose among what is kept and the images of ``experience``.
 
         An image that is in memory already, because its experience is trained again, does not come a

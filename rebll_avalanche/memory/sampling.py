@@ -192,7 +192,8 @@ class OptimisedDistribution:
         rest = (memory.sum(dim=0) - memory).clamp(min=1e-9)
         distribution = rest / rest.sum(dim=1, keepdim=True)
         shares = self.shares()
-        return torch.special.xlogy(shares, shares).sum() - distribution.log() @ shares
+        entropy: Tensor = torch.special.xlogy(shares, shares).sum()
+        return entropy - distribution.log() @ shares
 
     def state_dict(self) -> dict[str, Any]:
         """How often each class has come."""

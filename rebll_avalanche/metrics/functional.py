@@ -301,14 +301,16 @@ def _precisions_of_ties_together(ranking: Ranking) -> np.ndarray:
     retrieved = ranking.ascending.shape[1] - num_below(ranking.ascending, positives)
     real = np.arange(positives.shape[1]) < count
     precision = np.divide(hits, retrieved, out=np.zeros(positives.shape), where=real)
-    return precision.sum(axis=1)
+    total: np.ndarray = precision.sum(axis=1)
+    return total
 
 
 def _precisions_of_ties_in_order(ranking: Ranking) -> np.ndarray:
     order = np.argsort(ranking.scores, axis=1, kind="stable")[:, ::-1]
     hit = np.take_along_axis(ranking.positive, order, axis=1)
     precision = hit.cumsum(axis=1) / np.arange(1, hit.shape[1] + 1)
-    return np.where(hit, precision, 0.0).sum(axis=1)
+    total: np.ndarray = np.where(hit, precision, 0.0).sum(axis=1)
+    return total
 
 
 def _decisions(ranking: Ranking, threshold: float) -> ThresholdScores:

@@ -8,6 +8,8 @@ import torch
 from avalanche.evaluation import GenericPluginMetric, Metric
 from torch import Tensor
 
+from rebll_avalanche.protocols import Strategy
+
 
 class DelayedMean(Metric[float]):
     """A weighted mean of scalars that stay on their device until somebody asks for it.
@@ -54,7 +56,7 @@ class DelayedLoss(GenericPluginMetric[float, DelayedMean]):
     def __str__(self) -> str:
         return self._name
 
-    def update(self, strategy: Any) -> None:
+    def update(self, strategy: Strategy) -> None:
         """Note the loss of a batch."""
         self._metric.update(strategy.loss.detach().mean(), len(strategy.mb_y))
 

@@ -22,6 +22,7 @@ from rebll_avalanche.metrics.functional import MultiLabelScores, Ties, multilabe
 from rebll_avalanche.metrics.history import StepHistory
 from rebll_avalanche.metrics.keys import metric_key
 from rebll_avalanche.metrics.loss import delayed_loss_metrics
+from rebll_avalanche.protocols import Strategy
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -103,12 +104,12 @@ class MultiLabelMetrics(PluginMetric):
         """Go on from what :meth:`state_dict` returned."""
         self.history.load_state_dict(state)
 
-    def before_training(self, strategy: Any) -> None:
+    def before_training(self, strategy: Strategy) -> None:
         """Refuse what cannot learn from label vectors; evaluations are not those of a finished step now."""
         check_companions(strategy)
         self.history.training_goes_on()
 
-    def before_training_exp(self, strategy: Any) -> None:
+    def before_training_exp(self, strategy: Strategy) -> None:
         """Refuse a loss that does not know unknown labels, before the first update."""
         self.history.training_goes_on()
         dataset = strategy.experience.dataset
@@ -119,25 +120,25 @@ class MultiLabelMetrics(PluginMetric):
             )
             check_labelled(strategy)
 
-    def before_training_iteration(self, strategy: Any) -> None:
+    def before_training_iteration(self, strategy: Strategy) -> None:
         """Look at the first batch of a data set that does not show its labels otherwise."""
         self.history.training_goes_on()
         if self._labels_unchecked:
             check_criterion(strategy._criterion, SimpleNamespace(targets=strategy.mb_y))
             self._labels_unchecked = False
 
-    def after_training_exp(self, strategy: Any) -> list[MetricValue]:
+    def after_training_exp(self, strategy: Strategy) -> list[MetricValue]:
         """A step is complete."""
         emitted = []
         for stream in self.history.training_ended(strategy.experience.current_experience):
             emitted += self._emit(self.history.values(stream), strategy, stream)
         return emitted
 
-    def before_eval(self, strategy: Any) -> None:
+    def before_eval(self, strategy: Strategy) -> None:
         """Start afresh."""
         self.reset()
 
-    def after_eval_iteration(self, strategy: Any) -> None:
+    def after_eval_iteration(self, strategy: Strategy) -> None:
         """Keep the batch where it is: nothing here waits for the device."""
         logits, targets = strategy.mb_output, strategy.mb_y
         if logits.ndim != 2 or targets.ndim != 2:
@@ -150,7 +151,7 @@ class MultiLabelMetrics(PluginMetric):
         scores = torch.sigmoid(logits.detach()[:, :width].float())
         self._batches.append((scores, targets.detach()[:, :width].float()))
 
-    def after_eval_exp(self, strategy: Any) -> list[MetricValue]:
+    def after_eval_exp(self, strategy: Strategy) -> list[MetricValue]:
         """Close an experience and, if asked for, score it on its own."""
         if not self._batches:
             return []
@@ -163,7 +164,7 @@ class MultiLabelMetrics(PluginMetric):
         values = self._values(multilabel_scores(scores, truth, self.thresholds, ties=self.ties))
         return self._emit(values, strategy, strategy.experience.origin_stream.name, number)
 
-    def after_eval(self, strategy: Any) -> list[MetricValue]:
+    def after_eval(self, strategy: Strategy) -> list[MetricValue]:
         """Score all experiences of this evaluation together."""
         if not self._parts:
             return []
@@ -195,7 +196,11 @@ class MultiLabelMetrics(PluginMetric):
         return values
 
     def _emit(
-        self, values: dict[str, float], strategy: Any, stream: str, experience: int | None = None
+        self,
+        values: dict[str, float],
+        strategy: Strategy,
+        stream: str,
+        experience: int | None = None,
     ) -> list[MetricValue]:
         position = strategy.clock.train_iterations
         return [

@@ -9,6 +9,8 @@ from avalanche.evaluation import PluginMetric
 from avalanche.evaluation.metric_results import MetricValue
 from torch import Tensor
 
+from rebll_avalanche.protocols import Strategy
+
 
 class TrainingTerms(PluginMetric):
     """Logs per epoch what the plugins of a strategy have to say.
@@ -39,15 +41,15 @@ class TrainingTerms(PluginMetric):
         if self._counts is None:
             return None
         false_positives, negatives = self._counts.tolist()
-        return false_positives / max(negatives, 1)
+        return float(false_positives / max(negatives, 1))
 
-    def before_training_epoch(self, strategy: Any) -> None:
+    def before_training_epoch(self, strategy: Strategy) -> None:
         """Start afresh."""
         self.reset()
         for plugin in _unique(strategy.plugins, "terms"):
             plugin.terms.reset()
 
-    def after_training_iteration(self, strategy: Any) -> None:
+    def after_training_iteration(self, strategy: Strategy) -> None:
         """Count on the device; nothing here waits for it."""
         logits = strategy.mb_output.detach()
         negative = strategy.mb_y[:, : logits.shape[1]] == 0
@@ -55,7 +57,7 @@ class TrainingTerms(PluginMetric):
         counts = torch.stack([(predicted & negative).sum(), negative.sum()])
         self._counts = counts if self._counts is None else self._counts + counts
 
-    def after_training_epoch(self, strategy: Any) -> list[MetricValue]:
+    def after_training_epoch(self, strategy: Strategy) -> list[MetricValue]:
         """Emit the means of the epoch."""
         values: dict[str, float] = {}
         for plugin in _unique(strategy.plugins, "terms"):

@@ -14,6 +14,8 @@ from typing import Any
 
 from torch import nn
 
+from rebll_avalanche.protocols import Experience
+
 _answering = False
 
 
@@ -32,9 +34,9 @@ class Adaptable(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         if not state["_answers"]:  # read from a file, maybe, in a process that has made no model
             adapt_with_avalanche()
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
 
-    def adaptation(self, experience: Any) -> None:
+    def adaptation(self, experience: Experience) -> None:
         """Take note of an experience; Avalanche calls it in training and in evaluation."""
 
 

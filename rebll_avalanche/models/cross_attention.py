@@ -63,7 +63,8 @@ class TokenAttention(nn.Module):
         # The first of the shared keys is the query's own.
         share = scores[..., 1:-1, None] * values[:, :, None, 1:]
         added = linear(share.permute(0, 2, 3, 1, 4).flatten(3), self.output.weight)
-        return added.unflatten(2, patches.shape[2:])
+        maps: Tensor = added.unflatten(2, patches.shape[2:])
+        return maps
 
     def patches(self, features: Tensor) -> Tensor:
         """``[batch, dim, h, w]``, positions included."""
@@ -98,7 +99,8 @@ class TokenAttention(nn.Module):
 
     def _heads(self, tokens: Tensor) -> Tensor:
         """``[batch, length, dim]`` to ``[batch, heads, length, dim / heads]``."""
-        return tokens.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+        heads: Tensor = tokens.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+        return heads
 
 
 class GrowingCrossAttention(GrowingHead):

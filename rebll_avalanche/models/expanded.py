@@ -80,7 +80,8 @@ class ExpandedLinear(GrowingLinear):
         batch, _, height, width = feature_map.shape
         positions = feature_map.permute(0, 2, 3, 1).flatten(0, 2)
         evidence = nn.functional.linear(self.expand(positions), self.weight)
-        return evidence.unflatten(0, (batch, height, width)).permute(0, 3, 1, 2)
+        maps: Tensor = evidence.unflatten(0, (batch, height, width)).permute(0, 3, 1, 2)
+        return maps
 
 
 class RandomFeatures(ExpandedLinear):

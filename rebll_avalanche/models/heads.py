@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rebll_avalanche.models.adaptable import Adaptable
+from rebll_avalanche.protocols import Experience
 from rebll_avalanche.words import check_choice
 
 
@@ -51,7 +52,7 @@ class GrowingHead(Adaptable):
         """``[batch, classes, height, width]``: where each class's evidence lies."""
         raise AttributeError(f"{type(self).__name__} has no class activation maps")
 
-    def adaptation(self, experience: Any) -> None:
+    def adaptation(self, experience: Experience) -> None:
         """Avalanche's hook, called before every experience, in training and in evaluation."""
         if not self.training:
             return

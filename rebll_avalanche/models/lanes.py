@@ -127,7 +127,8 @@ class LanedViT(OnFrozenTransformer, GrowingHead):
 
         def heads(tokens: Tensor) -> Tensor:
             """``[..., length, dim]`` to ``[..., heads, length, dim / heads]``."""
-            return tokens.unflatten(-1, (block.attn.num_heads, -1)).transpose(-3, -2)
+            split: Tensor = tokens.unflatten(-1, (block.attn.num_heads, -1))
+            return split.transpose(-3, -2)
 
         normed = block.norm1(selectors)
         scores = torch.einsum("tsd,bnd->btsn", normed, seen) / seen.shape[2] ** 0.5

@@ -12,6 +12,7 @@ from rebll_avalanche.models.adaptable import Adaptable
 from rebll_avalanche.models.folded import FoldedBackbone
 from rebll_avalanche.models.heads import GrowingHead
 from rebll_avalanche.models.windows import seen_twice
+from rebll_avalanche.protocols import Experience
 from rebll_avalanche.words import check_choice
 
 # What a network may compute in.
@@ -105,13 +106,15 @@ class MultiLabelModel(Adaptable):
         return self._logits(x)
 
     def _logits(self, x: Tensor) -> Tensor:
+        logits: Tensor
         if self.precision is None:
-            logits: Tensor = self.head(self.features(x))
+            logits = self.head(self.features(x))
             return logits
         with torch.autocast(x.device.type, dtype=self.precision):
-            return self.head(self.features(x)).float()
+            logits = self.head(self.features(x))
+            return logits.float()
 
-    def adaptation(self, experience: Any) -> None:
+    def adaptation(self, experience: Experience) -> None:
         """Avalanche's hook: a second training experience ends the base experience."""
         if self.training and self.bn_mode == "frozen_after_base" and self.num_classes > 0:
             known = len(getattr(experience, "previous_classes", ()))

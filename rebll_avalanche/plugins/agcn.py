@@ -12,6 +12,7 @@ from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
+from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.words import check_choice
 
 SoftLabels = Literal["softmax", "sigmoid"]
@@ -49,16 +50,16 @@ class LabelGraphPlugin(TaughtPlugin):
         check_choice("soft_labels", soft_labels, get_args(SoftLabels))
         self.soft_labels = soft_labels
 
-    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Agree on one teacher with the other plugins."""
         label_graph_head(strategy.model)
         self.teacher = share_teacher(strategy, self.teacher)
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Call the teacher."""
         self.teacher.begin_experience(strategy)
 
-    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Count this batch, so that its own forward pass sees the renewed graph."""
         head, soft = label_graph_head(strategy.model), None
         if self.teacher.model is not None:
@@ -96,16 +97,16 @@ class AGCNPlugin(AKDPlugin):
         self.graph = LabelGraphPlugin(soft_labels=soft_labels)
         self.graph.teacher = self.teacher
 
-    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Check the network and agree on one teacher with the other plugins."""
         super().before_training(strategy, **kwargs)
         self.graph.before_training(strategy, **kwargs)
 
-    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Count the labels of the batch."""
         self.graph.before_forward(strategy, **kwargs)
 
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add distillation and the relationship-preserving loss."""
         super().before_backward(strategy, **kwargs)
         if not self._distils:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from avalanche.training.plugins import AGEMPlugin
 
+from rebll_avalanche.protocols import Strategy
+
 
 class DrawingAGEMPlugin(AGEMPlugin):
     """Avalanche's A-GEM with a reference batch that is drawn at random for every step.
@@ -34,7 +36,7 @@ class DrawingAGEMPlugin(AGEMPlugin):
         ]
         return self.buffers[0].collate_fn(drawn)
 
-    def after_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def after_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Project the gradient, unless memory is learned so well that its own gradient vanishes."""
         reference = self.reference_gradients
         if torch.dot(reference, reference) >= torch.finfo(reference.dtype).tiny:

@@ -23,6 +23,7 @@ from rebll_avalanche.plugins.options import (
 )
 from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
 from rebll_avalanche.words import check_choice
 
@@ -81,12 +82,12 @@ class AKDPlugin(TaughtPlugin):
     def _distils(self) -> bool:
         return self.teacher.model is not None and self._old_classes > 0
 
-    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Agree on one teacher with the other plugins."""
         check_steerable(strategy, self)
         self.teacher = share_teacher(strategy, self.teacher)
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Set the exponent for the classes seen now and install L_cls as the base term."""
         check_base_loss(strategy)
         self.teacher.begin_experience(strategy)
@@ -105,7 +106,7 @@ class AKDPlugin(TaughtPlugin):
         self._cls_now = loss.detach()
         return self.lambda_akd * loss if self._distils else loss
 
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add L_akd."""
         # Noted here, since other plugins may have called the criterion for purposes of their own.
         self.terms.record("cls", self._cls_now)
@@ -127,6 +128,6 @@ class AKDPlugin(TaughtPlugin):
         self.terms.record("akd", loss)
         strategy.loss += (1 - self.lambda_akd) * loss
 
-    def after_training(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Give the strategy its own criterion back."""
         restore_criterion(strategy)

@@ -9,6 +9,7 @@ from avalanche.training.storage_policy import ExemplarsBuffer
 
 from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.memory.sampling import SamplingPolicy, build_policy, chosen_rows
+from rebll_avalanche.protocols import Experience, Strategy
 
 
 class PolicyBuffer(ExemplarsBuffer):
@@ -25,7 +26,7 @@ class PolicyBuffer(ExemplarsBuffer):
         super().__init__(max_size)
         self.policy = build_policy(policy)
 
-    def post_adapt(self, agent_state: Any, exp: Any) -> None:
+    def post_adapt(self, agent_state: Strategy, exp: Experience) -> None:
         """Let the policy choose among what is kept and what the experience brought."""
         arriving = label_matrix(exp.dataset)
         empty = len(self.buffer) == 0
@@ -34,7 +35,7 @@ class PolicyBuffer(ExemplarsBuffer):
         everything = exp.dataset if empty else self.buffer.concat(exp.dataset)
         self.buffer = everything.subset(chosen.tolist())
 
-    def resize(self, strategy: Any, new_size: int) -> None:
+    def resize(self, strategy: Strategy, new_size: int) -> None:
         """Hold at most ``new_size`` images from the next experience on."""
         self.max_size = new_size
 
@@ -53,7 +54,7 @@ class SharedBudgetPlugin(SupervisedPlugin):
         super().__init__()
         self.mem_size = mem_size
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Tell the other plugins of this strategy."""
         experiences = len(strategy.experience.origin_stream)
         share = self.mem_size // experiences

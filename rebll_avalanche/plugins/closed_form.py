@@ -22,6 +22,7 @@ from rebll_avalanche.closed_form.ridge import LinearScores
 from rebll_avalanche.closed_form.sums import RidgeSums
 from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.models.windows import seen_twice
+from rebll_avalanche.protocols import Experience, Strategy
 from rebll_avalanche.scenario import class_range
 
 
@@ -88,9 +89,9 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         """What is known of all images."""
         return self.learner.sums
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Make room for the classes of the experience."""
-        head = strategy.model.head
+        head: Any = strategy.model.head
         if getattr(head, "weight", None) is None or getattr(head, "bias", None) is None:
             raise ValueError(
                 f"{type(head).__name__} has no rows that a regression could solve; "
@@ -122,7 +123,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         self.learner.observe(vectors.cpu(), targets[:, : self._seen].cpu(), names, places)
         return logits
 
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Pass over the experience, unless the strategy has done so, and solve."""
         if not self._passed:
             self._pass_over(strategy)
@@ -166,7 +167,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         self.learner.forget_classes(columns)
         self.install(model.head)
 
-    def forget_experience(self, model: Any, experience: Any) -> None:
+    def forget_experience(self, model: Any, experience: Experience) -> None:
         """Solve again as if an experience had never come.
 
         Args:
@@ -217,7 +218,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         model.train(training)
         return vectors
 
-    def _pass_over(self, strategy: Any) -> None:
+    def _pass_over(self, strategy: Strategy) -> None:
         model, training = strategy.model, strategy.model.training
         model.eval()
         for batch in in_order(strategy.experience.dataset.eval(), strategy.eval_mb_size):

@@ -9,6 +9,7 @@ from torch import nn
 
 from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
 from rebll_avalanche.plugins.teacher import Teacher, frozen_copy
+from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
 
 
@@ -31,7 +32,7 @@ class ClosedFormTeacher(Teacher):
         self.closed_form = ClosedFormPlugin(**options)
         self._prepared = -1
 
-    def begin_experience(self, strategy: Any) -> None:
+    def begin_experience(self, strategy: Strategy) -> None:
         """Pass over the experience and solve; asking twice does it once."""
         super().begin_experience(strategy)
         number = strategy.experience.current_experience
@@ -39,7 +40,7 @@ class ClosedFormTeacher(Teacher):
             self._prepared = number
             self.model = self._learned(frozen_copy(self.model), strategy)
 
-    def end_experience(self, strategy: Any) -> None:
+    def end_experience(self, strategy: Strategy) -> None:
         """After the first experience, take over the network: by then it knows this kind of images."""
         if self.model is None and self.successor is None:
             self._prepared = strategy.experience.current_experience
@@ -48,7 +49,7 @@ class ClosedFormTeacher(Teacher):
             self.successor = self.model
         super().end_experience(strategy)
 
-    def _learned(self, network: Any, strategy: Any) -> nn.Module:
+    def _learned(self, network: Any, strategy: Strategy) -> nn.Module:
         """The network with a head that knows the experience."""
         network.head.grow(class_range(strategy.experience)[1])
         seen = SimpleNamespace(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rebll_avalanche.companions import check_companions
 from rebll_avalanche.labels import check_criterion
+from rebll_avalanche.protocols import Strategy
 
 BaseLoss = Callable[[Tensor, Tensor, str], Tensor]
 
@@ -25,7 +26,7 @@ class InstalledCriterion(nn.Module):
             AGEM and GEM also call it with images of earlier experiences.
     """
 
-    def __init__(self, strategy: Any, original: Any, loss: BaseLoss) -> None:
+    def __init__(self, strategy: Strategy, original: Any, loss: BaseLoss) -> None:
         super().__init__()
         self.strategy = strategy
         self.original = original
@@ -41,7 +42,7 @@ class InstalledCriterion(nn.Module):
         return self.loss(logits, targets, self.reduction)
 
 
-def install_criterion(strategy: Any, loss: BaseLoss) -> None:
+def install_criterion(strategy: Strategy, loss: BaseLoss) -> None:
     """Put ``loss``, a plugin's method, in the place of the base term until it is restored.
 
     Raises:
@@ -58,7 +59,7 @@ def install_criterion(strategy: Any, loss: BaseLoss) -> None:
     strategy._criterion = InstalledCriterion(strategy, plain_criterion(strategy), loss)
 
 
-def restore_criterion(strategy: Any) -> None:
+def restore_criterion(strategy: Strategy) -> None:
     """Give the strategy its own criterion back."""
     strategy._criterion = plain_criterion(strategy)
 
@@ -67,20 +68,21 @@ def _owner(loss: BaseLoss) -> Any:
     return getattr(loss, "__self__", loss)
 
 
-def plain_criterion(strategy: Any) -> Any:
+def plain_criterion(strategy: Strategy) -> Any:
     """The criterion that the strategy was built with."""
     installed = strategy._criterion
     return installed.original if isinstance(installed, InstalledCriterion) else installed
 
 
-def check_steerable(strategy: Any, plugin: Any) -> None:
+def check_steerable(strategy: Strategy, plugin: Any) -> None:
     """Refuse strategies whose own training loop or loss would silently ignore a plugin.
 
     Raises:
         ValueError: Naming the strategy and what to use instead.
     """
-    own_loop = type(strategy).training_epoch is not SGDUpdate.training_epoch
-    own_loss = type(strategy).criterion is not SupervisedProblem.criterion
+    kind: Any = type(strategy)
+    own_loop = kind.training_epoch is not SGDUpdate.training_epoch
+    own_loss = kind.criterion is not SupervisedProblem.criterion
     if own_loop or own_loss:
         what = "runs its own training loop" if own_loop else "computes its own loss"
         raise ValueError(
@@ -91,7 +93,7 @@ def check_steerable(strategy: Any, plugin: Any) -> None:
     check_companions(strategy)
 
 
-def check_base_loss(strategy: Any) -> None:
+def check_base_loss(strategy: Strategy) -> None:
     """Refuse a strategy's own criterion if it cannot learn from the labels of the experience.
 
     Raises:

@@ -11,6 +11,7 @@ from torch.nn.functional import logsigmoid
 from rebll_avalanche.labels import annotated
 from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.options import Reduction, check_not_negative
+from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.words import check_choice
 
 EntropyClasses = Literal["old", "seen"]
@@ -66,7 +67,7 @@ class CSCPlugin(AKDPlugin):
         self.entropy_classes = entropy_classes
         self.entropy_reduction = entropy_reduction
 
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add distillation and entropy."""
         super().before_backward(strategy, **kwargs)
         if not self._distils:

@@ -17,6 +17,7 @@ from rebll_avalanche.plugins.criterion import check_base_loss
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import forward_frozen, whole_pictures
 from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.protocols import Strategy
 
 
 def stored_logit_loss(logits: Tensor, stored: Tensor) -> Tensor:
@@ -70,7 +71,7 @@ class DERPlusPlusPlugin(SupervisedPlugin):
         self.logits = torch.empty(0, 0)
         self.terms = LossTerms()
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Make sure that the labels can be learned, and find memory's images."""
         check_base_loss(strategy)
         self.memory.bind(strategy.experience)
@@ -78,7 +79,7 @@ class DERPlusPlusPlugin(SupervisedPlugin):
         if len(self.memory) and more:
             self.logits = pad(self.logits, (0, more), value=UNKNOWN)
 
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Replay two batches of memory."""
         if not len(self.memory):
             return
@@ -94,7 +95,7 @@ class DERPlusPlusPlugin(SupervisedPlugin):
         self.terms.record("labels", label_loss)
         strategy.loss += self.alpha * logit_loss + self.beta * label_loss
 
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Sample the experience into memory and capture the logits of what came in."""
         if not self.memory.mem_size:
             return

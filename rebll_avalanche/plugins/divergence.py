@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rebll_avalanche.errors import DivergedError
 from rebll_avalanche.models.weights import not_finite
+from rebll_avalanche.protocols import Strategy
 
 # A loss may rise when a teacher or a memory joins in; never so far.
 EXPLODED = 1e4
@@ -32,12 +33,12 @@ class DivergencePlugin(SupervisedPlugin):
         self._limit: Tensor | None = None
         self._iterations = 0
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Every experience has its own loss to begin with."""
         self._largest = self._limit = None
         self._iterations = 0
 
-    def after_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_iteration(self, strategy: Strategy, **kwargs: Any) -> None:
         """Note the loss; look now and then."""
         loss = strategy.loss.detach().squeeze().float()
         if self._largest is None or self._limit is None:
@@ -48,25 +49,25 @@ class DivergencePlugin(SupervisedPlugin):
         if self._iterations % EVERY == 0:
             self._look(strategy)
 
-    def after_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
         """Look at the loss once more, and at every weight."""
         self._look(strategy)
         self.after_training_exp(strategy)
 
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Look at every weight, also at those that are solved for at the end."""
         wrong = not_finite(strategy.model.state_dict())
         if wrong:
             self._stop(strategy, f"{wrong} is no longer finite")
 
-    def _look(self, strategy: Any) -> None:
+    def _look(self, strategy: Strategy) -> None:
         if self._largest is None or self._limit is None:
             return
         largest, limit = float(self._largest), float(self._limit)
         if not largest < limit:  # also NaN
             self._stop(strategy, f"the loss is {largest:g}")
 
-    def _stop(self, strategy: Any, what: str) -> None:
+    def _stop(self, strategy: Strategy, what: str) -> None:
         rate = max(group["lr"] for group in strategy.optimizer.param_groups)
         raise DivergedError(
             f"training diverged in experience {strategy.experience.current_experience}, epoch "

@@ -14,6 +14,8 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
+from rebll_avalanche.protocols import Strategy
+
 
 class GradientPlugin(SupervisedPlugin):
     """Accumulates gradients over steps, and scales the loss of a network in float16.
@@ -38,12 +40,12 @@ class GradientPlugin(SupervisedPlugin):
         self._loss = torch.zeros(())
         self._waiting = False
 
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Scale the loss for the backward pass alone."""
         self._loss = strategy.loss
         strategy.loss = self.scaler.scale(strategy.loss)
 
-    def after_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def after_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Hold gradients back, or let the average of a whole group through."""
         strategy.loss = self._loss  # as it was, for whoever logs it
         self._waiting = False
@@ -58,7 +60,7 @@ class GradientPlugin(SupervisedPlugin):
         if self.scaler.is_enabled():
             self.scaler.unscale_(strategy.optimizer)
 
-    def before_update(self, strategy: Any, **kwargs: Any) -> None:
+    def before_update(self, strategy: Strategy, **kwargs: Any) -> None:
         """Let the scaler make the step, if there is one."""
         if self.scaler.is_enabled() and not self._waiting:
             # The scaler steps, or refuses to when a gradient overflowed; Avalanche's own step comes
@@ -97,15 +99,15 @@ class GradientPlugin(SupervisedPlugin):
 class ChannelsLastPlugin(SupervisedPlugin):
     """Keeps images and kernels in the memory layout ``channels_last``."""
 
-    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Lay out the kernels."""
         strategy.model.to(memory_format=torch.channels_last)
 
-    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Lay out a training batch."""
         strategy.mbatch[0] = _channels_last(strategy.mbatch[0])
 
-    def before_eval_forward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_eval_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Lay out an evaluation batch."""
         strategy.mbatch[0] = _channels_last(strategy.mbatch[0])
 

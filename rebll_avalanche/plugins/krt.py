@@ -29,6 +29,7 @@ from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.tap import OutputTap
 from rebll_avalanche.plugins.teacher import Teacher, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import annotated_classes, class_range
 
 
@@ -122,13 +123,13 @@ class KRTPlugin(SupervisedPlugin):
         self._lo = self._hi = 0
         self._token_weight = 0.0
 
-    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Check the network and agree on one teacher with the other plugins."""
         check_steerable(strategy, self)
         _attention_head(strategy.model)
         self.teacher = share_teacher(strategy, self.teacher)
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Call the teacher, set the threshold for its pseudo-labels, install the asymmetric loss."""
         check_base_loss(strategy)
         self.teacher.begin_experience(strategy)
@@ -140,7 +141,7 @@ class KRTPlugin(SupervisedPlugin):
             self.threshold = self._find_threshold(strategy)
         install_criterion(strategy, self._base_loss)
 
-    def _find_threshold(self, strategy: Any) -> float:
+    def _find_threshold(self, strategy: Strategy) -> float:
         found = []
         for batch in strategy.dataloader:
             logits = self.teacher.logits(batch[0].to(strategy.device))
@@ -155,15 +156,15 @@ class KRTPlugin(SupervisedPlugin):
     def _asl(self, logits: Tensor, targets: Tensor) -> Tensor:
         return asl_loss(logits, targets, exponent=self.exponent, margin=self.margin)
 
-    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Listen to the head's embeddings."""
         self._tap.open(_attention_head(strategy.model).attention)
 
-    def after_forward(self, strategy: Any, **kwargs: Any) -> None:
+    def after_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Note the embeddings of this batch."""
         self._embeddings = self._tap.close()
 
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add the pseudo-labelled columns, the token distillation and replay."""
         embeddings, self._embeddings = self._embeddings, None
         if self.teacher.model is None or not self._lo or embeddings is None:
@@ -184,7 +185,12 @@ class KRTPlugin(SupervisedPlugin):
         strategy.loss += self._token_weight * moved.mean()
 
     def _add_pseudo_labels(
-        self, strategy: Any, images: Tensor, targets: Tensor, logits: Tensor, embeddings: Tensor
+        self,
+        strategy: Strategy,
+        images: Tensor,
+        targets: Tensor,
+        logits: Tensor,
+        embeddings: Tensor,
     ) -> Tensor:
         """Learn the old columns, and say how far the embeddings of each image have moved."""
         with torch.no_grad():
@@ -197,13 +203,13 @@ class KRTPlugin(SupervisedPlugin):
         strategy.loss += pseudo
         return 1 - cosine_similarity(kept, teacher_embeddings.flatten(1).float())
 
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Remember images, and copy the model: it teaches the next experience."""
         if self.memory.mem_size:
             self.memory.update(strategy.experience, strategy)
         self.teacher.end_experience(strategy)
 
-    def after_training(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Give the strategy its own criterion back."""
         restore_criterion(strategy)
 

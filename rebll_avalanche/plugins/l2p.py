@@ -13,9 +13,10 @@ from rebll_avalanche.plugins.criterion import check_base_loss
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.tap import OutputTap
 from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.protocols import Strategy
 
 
-def prompt_pool(strategy: Any) -> PromptPool:
+def prompt_pool(strategy: Strategy) -> PromptPool:
     """The prompt pool of a strategy's model.
 
     Raises:
@@ -50,20 +51,20 @@ class L2PPlugin(SupervisedPlugin):
         self._tap = OutputTap()
         self._cosine: Tensor | None = None
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Make sure that the network has prompts and that the labels can be learned."""
         prompt_pool(strategy)
         check_base_loss(strategy)
 
-    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Listen to the pool."""
         self._tap.open(prompt_pool(strategy))
 
-    def after_forward(self, strategy: Any, **kwargs: Any) -> None:
+    def after_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Note how close the picked keys were."""
         _, self._cosine = self._tap.close()
 
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Pull the picked keys towards the images."""
         if self._cosine is None:
             return
@@ -72,7 +73,7 @@ class L2PPlugin(SupervisedPlugin):
         self.terms.record("pull", loss)
         strategy.loss += self.pull_weight * loss
 
-    def before_update(self, strategy: Any, **kwargs: Any) -> None:
+    def before_update(self, strategy: Strategy, **kwargs: Any) -> None:
         """Clip the gradient."""
         if self.grad_clip:
             torch.nn.utils.clip_grad_norm_(strategy.model.parameters(), self.grad_clip)

@@ -8,6 +8,7 @@ from avalanche.training.plugins import SupervisedPlugin
 
 from rebll_avalanche.labels import annotated, label_matrix
 from rebll_avalanche.models.lanes import LanedViT
+from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
 
 
@@ -18,13 +19,13 @@ class LanesPlugin(SupervisedPlugin):
     computed: they stay as they are, and the rows of the head that read them learn.
     """
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """See which classes have labels."""
         old_classes, _ = class_range(strategy.experience)
         old_labels = label_matrix(strategy.experience.dataset)[:, :old_classes]
         laned_backbone(strategy.model).newest_only = not bool(annotated(old_labels).any())
 
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Whoever trains the network next may have a loss on every class."""
         laned_backbone(strategy.model).newest_only = False
 

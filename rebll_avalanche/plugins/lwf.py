@@ -15,6 +15,7 @@ from rebll_avalanche.losses import bce_loss
 from rebll_avalanche.plugins.criterion import check_base_loss
 from rebll_avalanche.plugins.teacher import Teacher, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.protocols import Experience, Strategy
 from rebll_avalanche.scenario import class_range
 
 
@@ -45,12 +46,12 @@ class SigmoidDistillation(RegularizationMethod):
         self.teacher = Teacher()
         self._old_classes = 0
 
-    def pre_adapt(self, agent: Any, exp: Any) -> None:
+    def pre_adapt(self, agent: Strategy, exp: Experience) -> None:
         """The model of the last experience becomes the teacher."""
         self.teacher.begin_experience(agent)
         self._old_classes, _ = class_range(exp)
 
-    def post_adapt(self, agent: Any, exp: Any) -> None:
+    def post_adapt(self, agent: Strategy, exp: Experience) -> None:
         """Copy the model just trained."""
         self.teacher.end_experience(agent)
 
@@ -95,23 +96,23 @@ class SigmoidLwFPlugin(SupervisedPlugin):
         """The previous model."""
         return self.distillation.teacher
 
-    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Agree on one teacher with the other plugins."""
         check_companions(strategy)
         self.distillation.teacher = share_teacher(strategy, self.teacher)
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Make sure that the labels can be learned, and call the teacher."""
         check_base_loss(strategy)
         self.distillation.pre_adapt(strategy, strategy.experience)
 
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add the distillation."""
         loss = self.distillation(strategy.mb_x, strategy.mb_output, strategy.model, strategy.mb_y)
         self.terms.record("kd", loss)
         strategy.loss += loss
 
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Copy the model: it teaches the next experience."""
         self.distillation.post_adapt(strategy, strategy.experience)
 
@@ -140,7 +141,7 @@ class SoftmaxLwFPlugin(LwFPlugin):
     def __init__(self, *, alpha: float = 1.0, temperature: float = 2.0) -> None:
         super().__init__(alpha, temperature)
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Refuse labels of old classes: a softmax cannot leave single classes out.
 
         Raises:
@@ -154,7 +155,7 @@ class SoftmaxLwFPlugin(LwFPlugin):
                 "SigmoidLwFPlugin (the method 'lwf') distils those that are not"
             )
 
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Copy the model and note the classes, as those of task 0."""
         dataset = strategy.experience.dataset
         tasks = SimpleNamespace(

@@ -8,6 +8,7 @@ import torch
 from avalanche.models import DynamicModule
 
 from rebll_avalanche.labels import label_matrix
+from rebll_avalanche.protocols import Strategy
 
 
 def check_solvable(model: Any) -> None:
@@ -30,7 +31,7 @@ def check_solvable(model: Any) -> None:
         )
 
 
-def check_width(strategy: Any) -> None:
+def check_width(strategy: Strategy) -> None:
     """Refuse a network that has fewer outputs than the stream has classes and cannot grow.
 
     Raises:

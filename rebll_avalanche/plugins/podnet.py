@@ -15,6 +15,7 @@ from rebll_avalanche.plugins.criterion import check_base_loss
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import annotated_classes, class_range
 
 
@@ -73,7 +74,7 @@ class PODPlugin(TaughtPlugin):
         self._tap = FeatureTap()
         self._scale = 0.0
 
-    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Agree on one teacher with the other plugins."""
         if not hasattr(strategy.model, "backbone"):
             raise ValueError(
@@ -82,7 +83,7 @@ class PODPlugin(TaughtPlugin):
             )
         self.teacher = share_teacher(strategy, self.teacher)
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Weigh the distillation by how much there is to keep."""
         check_base_loss(strategy)
         self.teacher.begin_experience(strategy)
@@ -90,16 +91,16 @@ class PODPlugin(TaughtPlugin):
         size = max(len(annotated_classes(strategy.experience)), 1)
         self._scale = math.sqrt(seen / size) if old else 0.0
 
-    def before_forward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Catch the student's feature maps in the forward pass that is made anyway."""
         if self.teacher.model is not None and self._scale:
             self._tap.open(strategy.model)
 
-    def after_forward(self, strategy: Any, **kwargs: Any) -> None:
+    def after_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Let go of the model again."""
         self._tap.close()
 
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add the distillation."""
         if self.teacher.model is None or not self._scale:
             return

@@ -15,6 +15,7 @@ from rebll_avalanche.plugins.networks import check_solvable, check_width
 from rebll_avalanche.plugins.relabel import OnlineRelabelPlugin
 from rebll_avalanche.plugins.teacher import Teacher
 from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.words import check_choice
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class RebLLPlugin(SupervisedPlugin):
 
     parts = (AKDPlugin, OnlineRelabelPlugin)
     presets = PRESETS
+    akd: AKDPlugin
+    replay: OnlineRelabelPlugin
 
     @takes_also(*parts)
     def __init__(
@@ -100,14 +103,14 @@ class RebLLPlugin(SupervisedPlugin):
         """The terms cls, akd and er, unweighted."""
         return self.akd.terms
 
-    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """See both halves; a closed-form teacher needs a head that it can solve."""
         if isinstance(self.teacher, ClosedFormTeacher):
             check_solvable(strategy.model)
         self.akd.before_training(strategy, **kwargs)
         self.replay.before_training(strategy, **kwargs)
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """See both halves."""
         check_width(strategy)
         self.akd.before_training_exp(strategy, **kwargs)
@@ -118,17 +121,17 @@ class RebLLPlugin(SupervisedPlugin):
             if taught is not None:
                 take_rows(strategy.model.head, taught.head)
 
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add L_akd and L_er."""
         self.akd.before_backward(strategy, **kwargs)
         self.replay.before_backward(strategy, **kwargs)
 
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """See both halves."""
         self.akd.after_training_exp(strategy, **kwargs)
         self.replay.after_training_exp(strategy, **kwargs)
 
-    def after_training(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """See the distillation half."""
         self.akd.after_training(strategy, **kwargs)
 

@@ -24,6 +24,7 @@ from rebll_avalanche.plugins.options import (
 from rebll_avalanche.plugins.relabel_rules import Rule, StreamShares, labels_from
 from rebll_avalanche.plugins.teacher import Teacher, forward_frozen, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
 from rebll_avalanche.words import check_choice
 
@@ -108,7 +109,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         self._old_classes = self._seen_classes = 0
         self._exponent_now = 0.0
 
-    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Agree on one teacher with the other plugins; warn if memory is replayed twice."""
         check_steerable(strategy, self)
         self.teacher = share_teacher(strategy, self.teacher)
@@ -119,7 +120,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
                 stacklevel=2,
             )
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Set the exponent for the classes seen now."""
         check_base_loss(strategy)
         self.teacher.begin_experience(strategy)
@@ -128,7 +129,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         factor = self.beta if self.replay_loss == "er" else 0.0
         self._exponent_now = decay_exponent(self.exponent, factor, self._seen_classes)
 
-    def before_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Replay a batch of memory."""
         if not len(self.memory) or not self._old_classes:
             return
@@ -153,7 +154,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
             self.terms.record("new", loss)
             strategy.loss += self.lambda_new * loss
 
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Sample the experience into memory, then fill what is missing there."""
         self.teacher.end_experience(strategy)
         if self.memory.mem_size:
@@ -162,7 +163,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
             if self.relabel:
                 self._fill(strategy)
 
-    def _fill(self, strategy: Any) -> None:
+    def _fill(self, strategy: Strategy) -> None:
         lo, hi = class_range(strategy.experience)
         new_rows, old_rows = self.memory.rows_of(strategy.experience.current_experience)
         # Rows, columns, who labels them, and how many classes that one was trained with.

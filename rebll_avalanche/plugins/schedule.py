@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import OneCycleLR
 
+from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.words import check_choice
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
@@ -90,7 +91,7 @@ class SchedulePlugin(SupervisedPlugin):
         self._base_rates: list[float] | None = None
         self._scheduler: OneCycleLR | None = None
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Forget the moments of the last experience and plan this one's learning rates."""
         optimizer: Optimizer = strategy.optimizer
         if self._base_rates is None:
@@ -116,7 +117,7 @@ class SchedulePlugin(SupervisedPlugin):
             else None
         )
 
-    def after_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_iteration(self, strategy: Strategy, **kwargs: Any) -> None:
         """One step along the schedule."""
         if (
             self._scheduler is not None

@@ -6,6 +6,8 @@ from typing import Any
 
 from avalanche.training.plugins import SynapticIntelligencePlugin
 
+from rebll_avalanche.protocols import Strategy
+
 
 class CopyingSIPlugin(SynapticIntelligencePlugin):
     r"""Avalanche's SI with real copies of the weights it compares.
@@ -24,12 +26,12 @@ class CopyingSIPlugin(SynapticIntelligencePlugin):
     def __init__(self, *, si_lambda: float = 1e3, eps: float = 1e-7) -> None:
         super().__init__(si_lambda, eps)
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Note where the weights are as the experience begins."""
         super().before_training_exp(strategy, **kwargs)
         _copy(self.ewc_data[0])
 
-    def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_iteration(self, strategy: Strategy, **kwargs: Any) -> None:
         """Note where the weights are before the step."""
         super().before_training_iteration(strategy, **kwargs)
         _copy(self.syn_data["old_theta"])

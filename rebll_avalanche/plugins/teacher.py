@@ -9,6 +9,8 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor, nn
 
+from rebll_avalanche.protocols import Strategy
+
 
 class Teacher:
     """The model as it was at the end of the previous experience, in evaluation mode.
@@ -32,7 +34,7 @@ class Teacher:
         self._logits: Tensor | None = None
         self.forward_passes = 0
 
-    def begin_experience(self, strategy: Any) -> None:
+    def begin_experience(self, strategy: Strategy) -> None:
         """Promote the copy taken at the end of the last experience."""
         if self._saved is not None:
             self.model = frozen_copy(strategy.model)
@@ -41,7 +43,7 @@ class Teacher:
         if self.successor is not None:
             self.model, self.successor = self.successor, None
 
-    def end_experience(self, strategy: Any) -> None:
+    def end_experience(self, strategy: Strategy) -> None:
         """Copy the model just trained; asking twice copies once."""
         if self.successor is None:
             self.successor = frozen_copy(strategy.model)
@@ -81,7 +83,7 @@ class TaughtPlugin(SupervisedPlugin):
         super().__init__()
         self.teacher = Teacher()
 
-    def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Copy the model: it teaches the next experience."""
         self.teacher.end_experience(strategy)
 
@@ -94,7 +96,7 @@ class TaughtPlugin(SupervisedPlugin):
         self.teacher.load_state_dict(state["teacher"])
 
 
-def share_teacher(strategy: Any, own: Teacher) -> Teacher:
+def share_teacher(strategy: Strategy, own: Teacher) -> Teacher:
     """The teacher of the first plugin that has one of the same kind: these plugins agree on it."""
     teachers = (getattr(plugin, "teacher", None) for plugin in strategy.plugins)
     return next((teacher for teacher in teachers if type(teacher) is type(own)), own)

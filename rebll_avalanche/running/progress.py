@@ -8,6 +8,7 @@ from typing import Any
 from avalanche.training.plugins import SupervisedPlugin
 from tqdm import tqdm
 
+from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.running.recorder import all_terms
 
 
@@ -26,7 +27,7 @@ class ProgressPlugin(SupervisedPlugin):
         self._bar: Any = None
         self._where = ""
 
-    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
         """Say which experience and epoch begin; on the first call, draw the bar."""
         experience = strategy.experience.current_experience
         epoch = strategy.clock.train_exp_epochs
@@ -43,7 +44,7 @@ class ProgressPlugin(SupervisedPlugin):
         self._bar.set_description(self._where, refresh=False)
         self._bar.n = done
 
-    def after_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_iteration(self, strategy: Strategy, **kwargs: Any) -> None:
         """Move on; loss values are only fetched when the bar is redrawn."""
         shown = self._bar.last_print_t
         self._bar.update(len(strategy.mb_x))
@@ -55,7 +56,7 @@ class ProgressPlugin(SupervisedPlugin):
             }
             self._bar.set_postfix(values, refresh=False)
 
-    def before_eval(self, strategy: Any, **kwargs: Any) -> None:
+    def before_eval(self, strategy: Strategy, **kwargs: Any) -> None:
         """Say that it is being evaluated."""
         if self._bar is not None:
             self._bar.set_description(f"{self._where}, evaluating")
@@ -77,7 +78,7 @@ class EpochsOnBar(SupervisedPlugin):
         super().__init__()
         self._bar = bar
 
-    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
         """Another epoch."""
         experience = strategy.experience
         self._bar.set_postfix_str(

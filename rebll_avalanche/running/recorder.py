@@ -12,9 +12,10 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 
 from rebll_avalanche.plugins.terms import LossTerms
+from rebll_avalanche.protocols import Strategy
 
 
-def all_terms(strategy: Any) -> Iterator[LossTerms]:
+def all_terms(strategy: Strategy) -> Iterator[LossTerms]:
     """The loss terms of all plugins, each once."""
     seen = set()
     for plugin in strategy.plugins:
@@ -44,18 +45,18 @@ class Recorder(SupervisedPlugin):
         self.trainable_parameters = 0
         self._epoch_started = 0.0
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Begin a new page."""
         self.loss_terms, self.images, self.training_seconds = {}, 0, 0.0
         self.trainable_parameters = 0
 
-    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
         """Begin new means."""
         for terms in all_terms(strategy):
             terms.reset()
         self._epoch_started = time.perf_counter()
 
-    def after_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def after_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Count what learns, once per experience."""
         if not self.trainable_parameters:
             self.trainable_parameters = sum(
@@ -64,12 +65,12 @@ class Recorder(SupervisedPlugin):
                 if parameter.grad is not None
             )
 
-    def after_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_iteration(self, strategy: Strategy, **kwargs: Any) -> None:
         """Note the whole loss."""
         self.terms.record("total", strategy.loss.squeeze())
         self.images += len(strategy.mb_x)
 
-    def after_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+    def after_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
         """Note the means of the epoch."""
         for terms in all_terms(strategy):
             for name, mean in terms.means().items():

@@ -21,6 +21,7 @@ from rebll_avalanche.files import sweep_drafts
 from rebll_avalanche.methods import describe
 from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.plugins.divergence import DivergencePlugin
+from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.run_files import CHECKPOINT, CONFIG
 from rebll_avalanche.running import results
 from rebll_avalanche.running.build import (
@@ -124,7 +125,7 @@ def run_experiment(
 
 
 def learn(
-    config: Config, folder: Path, strategy: Any, benchmark: Any, *, watcher: Any = None
+    config: Config, folder: Path, strategy: Strategy, benchmark: Any, *, watcher: Any = None
 ) -> list[dict[str, Any]]:
     """Train and evaluate every experience that is not done yet, writing results after each."""
     checkpoints = CheckpointFolder(folder / CHECKPOINT, config.to_dict())

@@ -11,6 +11,7 @@ from typing import Any
 from tqdm import tqdm
 
 from rebll_avalanche.metrics import read_metrics
+from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
 
 
@@ -32,7 +33,7 @@ class StepResult:
 
 
 def run_stream(
-    strategy: Any,
+    strategy: Strategy,
     benchmark: Any,
     *,
     stream: str = "test",

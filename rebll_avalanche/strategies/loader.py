@@ -14,7 +14,9 @@ class BatchLoader(SingleDatasetDataLoader):
     Avalanche's own hides the data set in torch's ``ConcatDataset``, which reads sample by sample.
     """
 
-    def _make_pytorch_loader(self, datasets: Any, batch_sampler: Sampler[list[int]]) -> DataLoader:
+    def _make_pytorch_loader(
+        self, datasets: Any, batch_sampler: Sampler[list[int]]
+    ) -> DataLoader[Any]:
         done_by_sampler = ("batch_size", "shuffle", "sampler", "drop_last")
         options = {k: v for k, v in self.loader_kwargs.items() if k not in done_by_sampler}
         return DataLoader(datasets[0], batch_sampler=batch_sampler, **options)
