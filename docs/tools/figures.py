@@ -28,7 +28,7 @@ from rebll_avalanche.methods import describe
 from rebll_avalanche.report.matrices import ABSENT, SAID_BY, memory_matrix
 from rebll_avalanche.report.style import INK, MUTED, RC, RULE, SERIES, THEME, inline_svg, svg_text
 
-WIDTH = 640
+WIDTH = 540
 README_FIGURE = Path(__file__).parents[1] / "voc_b5c3.svg"
 SMALL = "tf_efficientnet_lite0 from blocks.5 on, 96 px, 5 epochs"
 
@@ -40,13 +40,16 @@ def inline(name: str, description: str) -> str:
         shown = f'<img alt="{html.escape(description)}" src="{drawn}">'
     else:
         shown = inline_svg(svg_text(drawn), name, description).replace("\n", " ")
-    return f'<figure class="drawn">{shown}<figcaption>{html.escape(description)}</figcaption></figure>'
+    return (
+        f'<figure class="drawn">{shown}<figcaption>{html.escape(description)}</figcaption></figure>'
+    )
 
 
 def stylesheet() -> str:
     """The figures' colours on light and on dark pages."""
     light, dark = (
-        "".join(f"--{name}:{colours[place]};" for name, colours in THEME.items()) for place in (0, 1)
+        "".join(f"--{name}:{colours[place]};" for name, colours in THEME.items())
+        for place in (0, 1)
     )
     return f':root{{{light}}}\n[data-md-color-scheme="slate"]{{{dark}}}\n'
 
@@ -68,7 +71,12 @@ def share_rows() -> list[tuple[str, float, float, float | None]]:
         == ("voc", "B5-C3", SMALL)
         and "relabelled" not in line.experiment.training
     ]
-    joint = {s: line.means["mAP"] for line in lines for s in line.seeds if line.experiment.method == "joint"}
+    joint = {
+        s: line.means["mAP"]
+        for line in lines
+        for s in line.seeds
+        if line.experiment.method == "joint"
+    }
     printed = [row for row in results.paper_rows() if row["where"] == "table1"]
     shares: dict[tuple[str, bool], list[float]] = {}
     for line in lines:
@@ -111,7 +119,13 @@ def fires_everywhere() -> Figure:
         classes = np.arange(len(learned.truth))
         for number, (method, label) in enumerate(toy.METHODS.items()):
             colour = {"joint": SERIES[2], "fine-tuning": SERIES[9], "rebll": SERIES[0]}[method]
-            axes.bar(classes + 0.27 * (number - 1), 100 * learned.called[method], 0.25, color=colour, label=label)
+            axes.bar(
+                classes + 0.27 * (number - 1),
+                100 * learned.called[method],
+                0.25,
+                color=colour,
+                label=label,
+            )
         for place, share in enumerate(100 * learned.truth):
             axes.plot([place - 0.45, place + 0.45], [share, share], color=INK, linewidth=1.5,
                       label="truth" if not place else None)  # fmt: skip
@@ -127,11 +141,15 @@ def label_blocks() -> Figure:
     learned = toy.learned()
     with panels(1, 300) as (figure, [axes]):
         rows = np.concatenate([labels[:12].numpy() for labels in learned.train])
-        rows = np.pad(rows, ((0, 0), (0, len(learned.truth) - rows.shape[1])), constant_values=np.nan)
+        rows = np.pad(
+            rows, ((0, 0), (0, len(learned.truth) - rows.shape[1])), constant_values=np.nan
+        )
         pixels = np.zeros((*rows.shape, 4))
         pixels[..., :3] = mpl.colors.to_rgb(SAID_BY[1][1])
         pixels[..., 3] = np.where(np.isnan(rows), 0.0, np.where(rows == 1, 1.0, ABSENT))
-        axes.imshow(pixels, aspect="auto", interpolation="none", extent=(0, rows.shape[1], len(rows), 0))
+        axes.imshow(
+            pixels, aspect="auto", interpolation="none", extent=(0, rows.shape[1], len(rows), 0)
+        )
         axes.grid(False)
         for number in range(1, len(learned.train)):
             axes.axhline(12 * number, color=RULE)
@@ -227,7 +245,9 @@ def streams() -> Figure:
     with panels(4, 300, sharey=True) as (figure, axes):
         for place, (kind, parts) in zip(axes, made.items(), strict=True):
             for number, (rows, columns) in enumerate(parts):
-                place.scatter([number] * len(rows), rows, s=16, color=SERIES[number % 9], clip_on=False)
+                place.scatter(
+                    [number] * len(rows), rows, s=16, color=SERIES[number % 9], clip_on=False
+                )
                 place.annotate(
                     ",".join(str(1 + c) for c in columns), (number, -1.8), fontsize=7, ha="center",
                     rotation=90, va="bottom", annotation_clip=False, color=MUTED,
@@ -248,7 +268,9 @@ def reliability() -> Figure:
     with panels(1, 290) as (figure, [axes]):
         axes.plot([0, 1], [0, 1], color=MUTED, linestyle=(0, (2, 2)), linewidth=1)
         for number, row in enumerate(rows):
-            said, found, _ = zip(*(map(float, b.split("/")) for b in row["reliability"].split()), strict=True)
+            said, found, _ = zip(
+                *(map(float, b.split("/")) for b in row["reliability"].split()), strict=True
+            )
             error = 100 * float(row["calibration_error"])
             axes.plot(said, found, color=SERIES[number], marker="o",
                       label=f"{row['name']}: calibration error {error:.1f} %")  # fmt: skip
@@ -284,7 +306,12 @@ FIGURES: dict[str, Callable[[], Figure | str]] = {
 
 def source_of_readme_figure() -> str:
     """A hash of the rows that README's figure shows; the figure carries it."""
-    said = repr([(name, f"{share:.3f}", f"{spread:.3f}", theirs) for name, share, spread, theirs in share_rows()])
+    said = repr(
+        [
+            (name, f"{share:.3f}", f"{spread:.3f}", theirs)
+            for name, share, spread, theirs in share_rows()
+        ]
+    )
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 

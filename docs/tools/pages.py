@@ -43,8 +43,8 @@ def method_pages() -> dict[str, str]:
     checked = _checked()
     lines = [
         "# Methods",
-        "Every method by the name that `--method.name` and `get_method` take. A page has what it does, its parameters, "
-        "where it was published, and what it was compared with.",
+        "Every method by the name that `--method.name` and `get_method` take. A page has what it does, its "
+        "parameters, where it was published, and what it was compared with.",
         "| name | method | memory | network | checked against its release |\n|---|---|---|---|---|",
     ]
     made = {"methods/index.md": ""}
@@ -123,7 +123,9 @@ def reference_pages() -> dict[str, str]:
     for name, place in sorted(rebll_avalanche._EXPORTS.items(), key=lambda entry: entry[0].lower()):
         room = place.split(".")[0]
         if room not in page_of:
-            raise ValueError(f"{name} is of {room}, which has no page in docs/tools/pages.py: ROOMS")
+            raise ValueError(
+                f"{name} is of {room}, which has no page in docs/tools/pages.py: ROOMS"
+            )
         by_page[page_of[room]].append(name)
     listed = {
         page: f"reference/{page.lower().replace(' ', '-')}.md" for page in ROOMS if by_page[page]

@@ -61,9 +61,7 @@ def command(line: Measured) -> str:
     own = [f"--method.{e.parameter} {e.value}"] if e.parameter else []
     for word in words:
         [(said, option)] = [(k, v) for k, v in WORDS.items() if word.startswith(k)]
-        (own if option.startswith("--method") else options).append(
-            option + word.removeprefix(said)
-        )
+        (own if option.startswith("--method") else options).append(option + word.removeprefix(said))
     if own:
         own.insert(0, f"--method.name {e.method}")
     return " ".join([*options, *own, "--data-root DATA"])
@@ -74,12 +72,12 @@ def page() -> str:
     measured, printed = found(), paper_rows()
     parts = [
         "# Measured, and the paper beside it",
-        "Every row of `benchmarks/paper/measured.csv`, drawn when this page was built. Percent; F1 and FPR at a threshold of "
-        "0.8; means over seeds. *Of Joint* is Last mAP over that of Joint with the same network: the one figure that "
-        "carries over between networks, since the paper has a larger one and trains longer. Click a heading to sort. "
-        "The images are small (VOC: shorter side 160 px and half of the test images; COCO: 4000 and 1500 images of 128 px), "
-        "so no number here is one of the paper's own.",
-        "![Last mAP of each method as a share of Joint, measured and as the paper has it](figures/voc-b5c3.svg)",
+        "Every row of `benchmarks/paper/measured.csv`, drawn when this page was built. Percent; F1 and FPR at a "
+        "threshold of 0.8; means over seeds. *Of Joint* is Last mAP over that of Joint with the same network: "
+        "the one figure that carries over between networks, since the paper has a larger one and trains longer. "
+        "The images are small (VOC: shorter side 160 px and half of the test images; COCO: 4000 and 1500 images "
+        "of 128 px), so no number here is one of the paper's own. Click a heading to sort.",
+        "![Last mAP as a share of Joint, measured and as the paper has it](figures/voc-b5c3.svg)",
     ]
     for benchmark, scenario in dict.fromkeys((e.benchmark, e.scenario) for e in measured):
         parts.append(f"## {PLACES[benchmark]}, {scenario}")
@@ -94,9 +92,7 @@ def page() -> str:
     return "\n\n".join(parts)
 
 
-def row(
-    line: Measured, measured: dict[Experiment, Measured], printed: Sequence[Row]
-) -> list[str]:
+def row(line: Measured, measured: dict[Experiment, Measured], printed: Sequence[Row]) -> list[str]:
     """The cells of a row."""
     e, means = line.experiment, line.means
     joint = ceiling(measured, e)
@@ -107,8 +103,14 @@ def row(
         if (r["benchmark"], r["scenario"], r["method"]) == (e.benchmark, e.scenario, e.method)
         and r["mAP"] and not e.parameter
     ]  # fmt: skip
-    said = paper_share([r for r in printed if r["where"] == theirs[0]["where"]], theirs[0]) if theirs else None
-    values = [f"{means[name]:.1f}" if name in means else "" for name in ("CF1", "OF1", "AvgmAP", "FPR")]
+    said = (
+        paper_share([r for r in printed if r["where"] == theirs[0]["where"]], theirs[0])
+        if theirs
+        else None
+    )
+    values = [
+        f"{means[name]:.1f}" if name in means else "" for name in ("CF1", "OF1", "AvgmAP", "FPR")
+    ]
     how = ", ".join(filter(None, (e.network, e.training, f"{e.parameter} {e.value}".strip())))
     label = describe(e.method).label
     last = theirs[0]["mAP"] if theirs else ""
@@ -131,7 +133,17 @@ def closed_form() -> list[str]:
             f"--tables {line['table'].split()[0]}"
         )
         lines.append([line["table"], line["name"], *values, again])
-    headings = ("features, scenario", "method", "Last mAP", "Avg mAP", "CF1", "OF1", "FPR", "ECE", "command")
+    headings = (
+        "features, scenario",
+        "method",
+        "Last mAP",
+        "Avg mAP",
+        "CF1",
+        "OF1",
+        "FPR",
+        "ECE",
+        "command",
+    )
     return [
         "## Heads on frozen features",
         "Rows of `benchmarks/closed_form/results.csv`; [what each is](benchmarks/closed_form/RESULTS.md).",
