@@ -72,11 +72,12 @@ def page() -> str:
     measured, printed = found(), paper_rows()
     parts = [
         "# Measured, and the paper beside it",
-        "Every row of `benchmarks/paper/measured.csv`, drawn when this page was built. Percent; F1 and FPR at a "
-        "threshold of 0.8; means over seeds. *Of Joint* is Last mAP over that of Joint with the same network: "
-        "the one figure that carries over between networks, since the paper has a larger one and trains longer. "
-        "The images are small (VOC: shorter side 160 px and half of the test images; COCO: 4000 and 1500 images "
-        "of 128 px), so no number here is one of the paper's own. Click a heading to sort.",
+        "Every row of `benchmarks/paper/measured.csv`, drawn when this page was built. Percent; F1 and FPR "
+        "at a threshold of 0.8; means over seeds. *Of Joint* is Last mAP over that of Joint with the same "
+        "network: the one figure that carries over between networks, since the paper has a larger one and "
+        "trains longer. The images are small (VOC: shorter side 160 px and half of the test images; COCO: "
+        "4000 and 1500 images of 128 px), so no number here is one of the paper's own. "
+        "Click a heading to sort.",
         "![Last mAP as a share of Joint, measured and as the paper has it](figures/voc-b5c3.svg)",
     ]
     for benchmark, scenario in dict.fromkeys((e.benchmark, e.scenario) for e in measured):

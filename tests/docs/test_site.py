@@ -144,3 +144,25 @@ def test_the_code_of_a_page_runs(page: str, capsys: pytest.CaptureFixture[str]) 
     [block] = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     exec(compile(block, page, "exec"), {"__name__": "page"})
     assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.skipif("Learner" not in rebll_avalanche.__all__, reason="there is no Learner")
+def test_the_code_of_own_pictures_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from shutil import copy
+
+    months = {"march": 0, "april": 1}
+    for month, seed in months.items():
+        scenes = rebll_avalanche.MultiLabelScenes(train_size=40, test_size=10, seed=seed)
+        scenes.write_csv(tmp_path / month)
+        copy(tmp_path / month / "labels.csv", tmp_path / f"{month}.csv")
+        (tmp_path / "photos").mkdir(exist_ok=True)
+        (tmp_path / month / "images").rename(tmp_path / "photos" / month)
+    copy(next((tmp_path / "photos" / "march").iterdir()), tmp_path / "street.jpg")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "own-pictures.md").read_text()
+    [block] = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(compile(block, "own-pictures.md", "exec"), {"__name__": "page"})
+    assert capsys.readouterr().out.strip()
+    assert (tmp_path / "city.rebll").exists()
