@@ -6,13 +6,18 @@ BIN := $(VENV)/bin
 # The environment belongs to one checkout and one pyproject.toml; either changing means installing again.
 KEY := $(shell (pwd; cat pyproject.toml) | sha256sum | cut -c1-16)
 
-.PHONY: demo test lint typecheck format install clean speed
+.PHONY: demo test docs lint typecheck format install clean speed
 
 demo: install
 	$(BIN)/python examples/voc_b5c3.py
 
 test: lint typecheck
 	$(BIN)/python -m pytest
+
+# Strict: a link that leads nowhere, or a public name without a docstring, ends it. A test does the same.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --site-dir site
+	@echo "site/index.html"
 
 lint: install
 	$(BIN)/ruff check .
@@ -37,4 +42,4 @@ speed: install
 	$(BIN)/python benchmarks/speed/run.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache outputs
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache outputs site

@@ -22,6 +22,7 @@ COMMANDS = {
     "cam": "where in test images a run's model sees each class",
     "export": "write a run's model as ONNX",
     "extend": "let a run learn new classes from new images",
+    "card": "write a model card and a data card of a run",
     "show": "draw what each experience of a recipe holds",
     "verify": "check every byte of runs and caches",
     "doctor": "check versions, data folders, disk and speed",

@@ -85,8 +85,8 @@ class Method:
         return "mem_size" in self.parameters
 
 
-# Filled by those who register: ``rebll_avalanche.strategies`` with the built-in ones.
 METHODS: dict[str, Method] = {}
+"""Every registered method by name; ``rebll_avalanche.strategies`` registers the built-in ones."""
 
 
 def register(name: str, build: Method | Callable[..., Any], **about: Any) -> Method:

@@ -1,0 +1,174 @@
+"""Pages of methods, of public names and of commands, from what the package itself says."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import importlib
+import io
+import json
+import os
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import rebll_avalanche
+from rebll_avalanche.cli import COMMANDS
+from rebll_avalanche.methods import describe
+from rebll_avalanche.methods.registry import BUILT_IN, Description
+
+HERE = Path(__file__).parent
+# Rooms of the package, by the page of the reference that shows their public names.
+ROOMS = {
+    "Streams and tables": ("benchmarks", "tables", "scenario"),
+    "Labels and metrics": ("labels", "metrics"),
+    "Plugins": ("plugins", "memory"),
+    "Methods": ("strategies",),
+    "Networks": ("models",),
+    "Runs": ("running", "inference", "process"),
+    "Learner": ("learner",),
+}
+LOSSES = "rebll_avalanche.losses"
+
+
+def method_pages() -> dict[str, str]:
+    """A page per built-in method, and one that lists them."""
+    described = yaml.safe_load((HERE / "methods.yaml").read_text())
+    names = list(json.loads(BUILT_IN.read_text()))
+    if unknown := set(names) ^ (described.keys() - {"sources"}):
+        raise ValueError(f"docs/tools/methods.yaml and builtin.json differ in {sorted(unknown)}")
+    checked = _checked()
+    lines = [
+        "# Methods",
+        "Every method by the name that `--method.name` and `get_method` take. A page has what it does, its "
+        "parameters, where it was published, and what it was compared with.",
+        "| name | method | memory | network | checked against its release |\n|---|---|---|---|---|",
+    ]
+    made = {"methods/index.md": ""}
+    for name in names:
+        method, about = describe(name), described[name]
+        file = f"methods/{name.replace('+', '-plus-').rstrip('-').replace('--', '-')}.md"
+        made[file] = method_page(name, method, about, checked)
+        memory = "yes" if "mem_size" in method.parameters else ""
+        against = "yes" if about.get("checked") else ""
+        lines[-1] += (
+            f"\n| [`{name}`]({Path(file).name}) | {method.label} | {memory} | {method.head} | {against} |"
+        )
+    made["methods/index.md"] = "\n\n".join(lines)
+    return made
+
+
+def method_page(
+    name: str, method: Description, about: dict[str, Any], checked: dict[str, list[str]]
+) -> str:
+    """What a method does, takes, comes from, and was compared with."""
+    parts = [f"# {method.label}", about.get("about", ""), f"**Source.** {about['source']}."]
+    if row := about.get("checked"):
+        against, what, precision = checked[row]
+        parts.append(
+            f"**Checked.** Against {against}: {what}. Largest difference allowed: {precision}. "
+            "See [the rivals, checked](../rivals.md)."
+        )
+    else:
+        parts.append(
+            "**Checked.** Against no release; what is tested is said in [the rivals, checked](../rivals.md)."
+        )
+    network = "" if method.head == "linear" else f" --model.head {method.head}"
+    parts.append(f"```sh\nrebll run --method.name {name}{network}\n```")
+    if method.parameters:
+        rows = [
+            f"| `{key}` | {_default(entry.default)} | {_escaped(entry.text)} |"
+            for key, entry in method.parameters.items()
+        ]
+        parts.append(
+            "## Parameters\n\n| name | default | meaning |\n|---|---|---|\n" + "\n".join(rows)
+        )
+    if about["code"]:
+        parts.append("## How it works")
+    options = "\n    options:\n      heading_level: 3\n      members: false"
+    parts += [f"::: rebll_avalanche.{path}{options}" for path in about["code"]]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _default(value: Any) -> str:
+    return "" if value is None else f"`{value}`"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", r"\|").replace("<", "&lt;")
+
+
+def _checked() -> dict[str, list[str]]:
+    """Rows of the table in rivals.md, by the name in front."""
+    text = (HERE.parent / "rivals.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return {row[0]: row[1:] for row in rows if len(row) == 4}
+
+
+def companions() -> str:
+    """Which parts of Avalanche learn from partial labels; companions.py has tried them."""
+    with open(HERE / "companions.csv", newline="") as file:
+        headings, *rows = csv.reader(file)
+    lines = [headings, ["---"] * 3, *([f"`{row[0]}`", *row[1:]] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def reference_pages() -> dict[str, str]:
+    """Public names by room, the losses, and the command line."""
+    by_page: dict[str, list[str]] = defaultdict(list)
+    page_of = {room: page for page, rooms in ROOMS.items() for room in rooms}
+    for name, place in sorted(rebll_avalanche._EXPORTS.items(), key=lambda entry: entry[0].lower()):
+        room = place.split(".")[0]
+        if room not in page_of:
+            raise ValueError(
+                f"{name} is of {room}, which has no page in docs/tools/pages.py: ROOMS"
+            )
+        by_page[page_of[room]].append(name)
+    listed = {
+        page: f"reference/{page.lower().replace(' ', '-')}.md" for page in ROOMS if by_page[page]
+    }
+    lines = ["# Reference", "Everything that `from rebll_avalanche import ...` gives.", ""]
+    made = {"reference/index.md": ""}
+    for page, file in listed.items():
+        names = by_page[page]
+        made[file] = f"# {page}\n\n" + "\n\n".join(f"::: rebll_avalanche.{n}" for n in names)
+        links = ", ".join(f"[`{name}`][rebll_avalanche.{name}]" for name in names)
+        lines.append(f"- [{page}]({Path(file).name}): {links}")
+    lines += [
+        "- [Losses](losses.md): the paper's equations",
+        "- [Command line](command-line.md): `rebll`",
+    ]
+    made["reference/index.md"] = "\n".join(lines)
+    made["reference/losses.md"] = _losses_page()
+    made["reference/command-line.md"] = _command_page()
+    return made
+
+
+def _losses_page() -> str:
+    module = importlib.import_module(LOSSES)
+    names = [
+        name
+        for name, found in vars(module).items()
+        if not name.startswith("_") and getattr(found, "__module__", "") == LOSSES
+    ]
+    heading = "# Losses\n\nPure functions of logits; [what they are for](../ideas/losses.md)."
+    return heading + "\n\n" + "\n\n".join(f"::: {LOSSES}.{name}" for name in names)
+
+
+def _command_page() -> str:
+    parts = ["# Command line", "What `rebll COMMAND --help` prints."]
+    os.environ["COLUMNS"] = "100"
+    for name, text in COMMANDS.items():
+        command = importlib.import_module(f"rebll_avalanche.commands.{name}")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+            from rebll_avalanche.cli import main
+
+            main([name, "--help"])
+        assert command.HELP
+        shown = re.sub(r"\s+$", "", printed.getvalue())
+        parts.append(f"## rebll {name}\n\n{text.capitalize()}.\n\n```text\n{shown}\n```")
+    return "\n\n".join(parts)

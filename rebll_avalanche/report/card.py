@@ -1,0 +1,49 @@
+"""A model card of a run, and a template of a data card: what is known is filled in, the rest is asked."""
+
+from __future__ import annotations
+
+from html import escape
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from rebll_avalanche.report.names import percent
+from rebll_avalanche.report.runs import Run
+from rebll_avalanche.words import printable
+
+# File names, and the templates that they are made from.
+CARDS = {"MODEL_CARD.md": "model_card.md", "DATA_CARD.md": "data_card.md"}
+
+
+def cards(run: Run) -> dict[str, str]:
+    """The text of each card, by the name of its file."""
+    # Names of classes and methods may be a stranger's: they must not become markup.
+    environment = Environment(
+        loader=PackageLoader("rebll_avalanche.report", "templates"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        finalize=_plain,
+    )
+    config, last = run.config, run.last
+    known = {
+        "run": run,
+        "benchmark": {"name": "unknown", "scenario": "unknown", "mode": "overlap"}
+        | config.get("benchmark", {}),
+        "backbone": config.get("model", {}).get("backbone", "unknown"),
+        "weights": config.get("model", {}).get("pretrained") or "none: trained from nothing",
+        "stream": config.get("evaluation", {}).get("stream", "test"),
+        "classes": sorted(last.per_class_ap.items(), key=lambda pair: pair[1]),
+        "thresholds": config.get("evaluation", {}).get("thresholds", []),
+        "measured": lambda name: percent(last.metrics.get(name)),
+        "percent": percent,
+        "minutes": sum(step.seconds for step in run.steps) / 60,
+        "versions": config.get("versions", {}),
+    }
+    return {
+        name: environment.get_template(template).render(known) for name, template in CARDS.items()
+    }
+
+
+def _plain(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return escape(printable(value), quote=False).replace("|", r"\|").replace("`", "'")

@@ -1,0 +1,74 @@
+"""Cards of runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rebll_avalanche import cli
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "birds"
+    folder.mkdir()
+    config = {
+        "benchmark": {"name": "csv", "scenario": "B2-C1", "mode": "once"},
+        "model": {"backbone": "small_cnn", "pretrained": None},
+        "method": {"name": "lwf"},
+        "evaluation": {"stream": "test", "thresholds": [0.8, 0.5]},
+        "versions": {"torch": "2.9.9"},
+        "seed": 3,
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    line = {
+        "experience": 1,
+        "classes_seen": 3,
+        "metrics": {"mAP": 0.4321, "AvgmAP": 0.5, "CF1@0.8": 0.25, "FPR@0.5": 0.0625},
+        "per_class_ap": {"owl": 0.9, "<script>|wren": 0.125, "crow": 0.5},
+        "seconds": 90.0,
+    }
+    (folder / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    return folder
+
+
+def test_what_is_known_is_filled_in(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["card", str(run_folder)]) == 0
+    model, data = (run_folder / name for name in ("MODEL_CARD.md", "DATA_CARD.md"))
+    assert capsys.readouterr().out.split() == [str(model), str(data)]
+    text = model.read_text()
+    assert "`lwf`), seed 3" in text
+    assert "| 43.2 | 50.0 | 25.0 | - | - | - | - | 6.2 |" in text
+    assert text.index("wren") < text.index("| crow | 50.0 |") < text.index("| owl | 90.0 |")
+    assert "in 1.5 minutes" in text
+    assert "torch 2.9.9" in text
+    assert "scenario B2-C1, 3 classes" in data.read_text()
+    assert "Stream: once." in data.read_text()
+
+
+def test_a_name_cannot_become_markup(run_folder: Path) -> None:
+    cli.main(["card", str(run_folder)])
+    text = (run_folder / "MODEL_CARD.md").read_text()
+    assert r"| &lt;script&gt;\|wren | 12.5 |" in text
+
+
+def test_answers_are_not_overwritten(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(["card", str(run_folder)])
+    (run_folder / "DATA_CARD.md").write_text("answers")
+    assert cli.main(["card", str(run_folder)]) == 2
+    assert "there already" in capsys.readouterr().err
+    assert (run_folder / "DATA_CARD.md").read_text() == "answers"
+    assert cli.main(["card", str(run_folder), "-o", str(tmp_path / "elsewhere")]) == 0
+    assert (tmp_path / "elsewhere" / "DATA_CARD.md").is_file()
+
+
+def test_a_folder_without_a_run_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["card", str(tmp_path)]) == 2
+    assert "one run is needed" in capsys.readouterr().err

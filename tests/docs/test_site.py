@@ -1,0 +1,168 @@
+"""The site is built as `make docs` builds it; what it shows is what the package and the measured rows say."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rebll_avalanche
+from rebll_avalanche.cli import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+# Tags by which a page fetches something when it is looked at.
+FETCHING = re.compile(r"<(?:script|link|img|iframe|source|object)\b[^>]*>")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def test_nothing_is_fetched_from_other_hosts(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 60
+    for page in pages:
+        for tag in FETCHING.findall(page.read_text()):
+            assert not re.search(r'(src|href)="(https?:)?//', tag), f"{page}: {tag}"
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"url\(['\"]?(https?:)?//|@import", sheet.read_text()), sheet
+
+
+def test_every_public_name_and_method_is_shown(site: Path) -> None:
+    reference = "".join(page.read_text() for page in (site / "reference").glob("*.html"))
+    for name in set(rebll_avalanche.__all__) - {"__version__"}:
+        assert f'id="rebll_avalanche.{name}"' in reference, name
+    methods = json.loads((ROOT / "rebll_avalanche" / "methods" / "builtin.json").read_text())
+    listed = (site / "methods" / "index.html").read_text()
+    pages = set(re.findall(r'<td><a href="([\w-]+\.html)"><code>', listed))
+    assert len(pages) == len(methods)
+    assert all((site / "methods" / page).is_file() for page in pages)
+    commands = (site / "reference" / "command-line.html").read_text()
+    assert all(f"usage: rebll {name}" in commands for name in COMMANDS)
+
+
+def test_formulas_and_figures_have_become_elements(site: Path) -> None:
+    losses = (site / "ideas" / "losses.html").read_text()
+    assert losses.count("<math") > 10
+    assert losses.count("<svg role=") == 2
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        assert 'class="arithmatex"' not in text, page
+        assert "data-figure=" not in text, page
+        assert not re.search(r":(func|class|meth|math):`", text), page
+
+
+def test_results_are_those_of_the_measured_rows(site: Path) -> None:
+    shown = html.unescape((site / "results.html").read_text())
+    with open(ROOT / "benchmarks" / "paper" / "measured.csv", newline="") as file:
+        rows = [
+            row
+            for row in csv.DictReader(file)
+            if (row["benchmark"], row["scenario"], row["method"]) == ("voc", "B5-C3", "rebll-best")
+            and "blocks.5" in row["network"]
+        ]
+    mean = sum(float(row["mAP"]) for row in rows) / len(rows)
+    assert f"<td>RebLL, best preset</td><td>{mean:.1f}</td>" in shown
+    assert "<td>RebLL (AKD + OR)</td>" in shown
+
+
+@pytest.mark.usefixtures("tools")
+def test_the_command_of_a_row_makes_its_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    import results
+
+    from rebll_avalanche.commands import table
+
+    monkeypatch.chdir(ROOT)
+    gone = 0
+    for line in results.found().values():
+        command = results.command(line)
+        if not command:
+            gone += 1
+            continue
+        planned = table.parse(shlex.split(command)[2:]).planned
+        assert sorted(entry.config.seed for entry in planned) == list(line.seeds)
+        experiment, config = line.experiment, planned[0].config
+        assert (config.benchmark.name, config.benchmark.scenario) == (
+            experiment.benchmark,
+            experiment.scenario,
+        )
+        assert config.method_name == experiment.method
+        optimizer = f"{config.training.optimizer} {config.training.lr:g}"
+        assert experiment.training.split(", ")[0] == optimizer
+        assert f"{config.training.epochs} epochs" in experiment.network
+        assert f"{config.benchmark.image_size} px" in experiment.network
+        if experiment.parameter:
+            assert str(config.method[experiment.parameter]) == experiment.value
+    assert gone < 15
+
+
+@pytest.mark.usefixtures("tools")
+def test_readmes_figure_shows_the_present_rows() -> None:
+    """Otherwise draw it again: python docs/tools/figures.py."""
+    import figures
+
+    assert f"<!-- rows {figures.source_of_readme_figure()} -->" in figures.README_FIGURE.read_text()
+
+
+@pytest.mark.usefixtures("tools")
+def test_what_of_avalanche_works_is_as_the_page_says() -> None:
+    """Otherwise try all again: python docs/tools/companions.py."""
+    import companions
+
+    with open(companions.TABLE, newline="") as file:
+        _, *kept = csv.reader(file)
+    assert [tuple(row) for row in kept] == companions.verdicts()
+
+
+@pytest.mark.usefixtures("tools")
+def test_docstrings_become_markdown() -> None:
+    import docstrings
+
+    assert docstrings.markdown("a :class:`~x.y.Memory`, :func:`z`") == (
+        "a [`Memory`][rebll_avalanche.Memory], `z`"
+    )
+    assert docstrings.markdown(".. math:: a +\n    b\n\nc::") == "$$\na + b\n$$\n\nc:"
+
+
+@pytest.mark.parametrize("page", ["start.md", "avalanche.md", "ideas/streams.md"])
+def test_the_code_of_a_page_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    [block] = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    exec(compile(block, page, "exec"), {"__name__": "page"})
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.skipif("Learner" not in rebll_avalanche.__all__, reason="there is no Learner")
+def test_the_code_of_own_pictures_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from shutil import copy
+
+    months = {"march": 0, "april": 1}
+    for month, seed in months.items():
+        scenes = rebll_avalanche.MultiLabelScenes(train_size=40, test_size=10, seed=seed)
+        scenes.write_csv(tmp_path / month)
+        copy(tmp_path / month / "labels.csv", tmp_path / f"{month}.csv")
+        (tmp_path / "photos").mkdir(exist_ok=True)
+        (tmp_path / month / "images").rename(tmp_path / "photos" / month)
+    copy(next((tmp_path / "photos" / "march").iterdir()), tmp_path / "street.jpg")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "own-pictures.md").read_text()
+    [block] = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(compile(block, "own-pictures.md", "exec"), {"__name__": "page"})
+    assert capsys.readouterr().out.strip()
+    assert (tmp_path / "city.rebll").exists()
