@@ -1,4 +1,4 @@
-"""``rebll``: one command for every way from a recipe to an answer.
+"""The ``rebll`` command line.
 
 Nothing heavy is imported here; each command imports what it needs when it is called.
 """
@@ -13,34 +13,34 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-# In the order of a day's work; the texts are here so that --help imports no command.
+# In order of typical use; the texts are here so that --help imports no command.
 COMMANDS = {
     "run": "train and evaluate one recipe; continues where it was stopped",
     "table": "run methods, scenarios and seeds, and compare them",
     "report": "write one HTML page from run folders",
-    "predict": "labels of images, by the model of a run",
-    "cam": "where in test images a run's model sees each class",
+    "predict": "predict labels of images with a run's model",
+    "cam": "draw class activation maps of a run's model",
     "export": "write a run's model as ONNX",
-    "extend": "let a run learn new classes from new images",
+    "extend": "train a finished run on new classes",
     "card": "write a model card and a data card of a run",
-    "show": "draw what each experience of a recipe holds",
+    "show": "draw example images of each experience",
     "verify": "check every byte of runs and caches",
     "doctor": "check versions, data folders, disk and speed",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code."""
+    """Run a command and return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         try:
             return _main(arguments)
         finally:
-            sys.stdout.flush()  # here, where it can still be seen that nobody reads
+            sys.stdout.flush()  # here, where a closed pipe can still be handled
     except BrokenPipeError:
-        # `rebll predict ... | head` has seen enough. What is still buffered goes nowhere, silently.
+        # The reader, as in `rebll predict ... | head`, has closed the pipe: discard buffered output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141  # as a shell calls the end by SIGPIPE
+        return 141  # exit code of a process ended by SIGPIPE
 
 
 def _main(arguments: list[str]) -> int:
@@ -57,7 +57,7 @@ def _main(arguments: list[str]) -> int:
         from rebll_avalanche.words import nearest
 
         near = nearest(name, COMMANDS, 3)
-        print(f"rebll: there is no command {name!r}; the nearest are {near}", file=sys.stderr)
+        print(f"rebll: unknown command {name!r}; the nearest are {near}", file=sys.stderr)
         return 2
     from rebll_avalanche.process import keep_freed_memory, pass_on_warnings
     from rebll_avalanche.words import printable
@@ -68,17 +68,17 @@ def _main(arguments: list[str]) -> int:
     try:
         return int(command.run(_parse(command, name, arguments[1:])))
     except BrokenPipeError:
-        raise  # nobody reads, so nobody is told
+        raise  # no message: the output is closed
     except (ValueError, OSError) as error:
         print(f"rebll {name}: {printable(_in_a_line(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"\nrebll {name}: stopped; the same command goes on from here", file=sys.stderr)
+        print(f"\nrebll {name}: stopped; run the same command to continue", file=sys.stderr)
         return 130
 
 
 def _parse(command: Any, name: str, argv: list[str]) -> Any:
-    """Arguments by the command's own parser, or by one that it fills."""
+    """Parse arguments with the command's own ``parse``, or with its ``add_arguments``."""
     if hasattr(command, "parse"):
         return command.parse(argv)
     parser = argparse.ArgumentParser(prog=f"rebll {name}", description=command.HELP)
@@ -97,17 +97,17 @@ def _overview() -> str:
             "",
             *lines,
             "",
-            "rebll COMMAND --help tells more about a command.",
+            "rebll COMMAND --help describes a command.",
         ]
     )
 
 
 def _in_a_line(error: Exception) -> str:
-    """What the system says about a file, with the file first; or what we say ourselves."""
+    """The message of an error; for an operating-system error, the file name first."""
     if isinstance(error, OSError) and error.strerror:
         said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            said += "; make room, and the same command goes on"
+            said += "; free some space, then run the same command to continue"
         return said
     return str(error)
 

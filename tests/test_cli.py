@@ -39,7 +39,7 @@ def test_an_unknown_command_is_refused_with_the_nearest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["tabel"]) == 2
-    assert "there is no command 'tabel'; the nearest are table" in capsys.readouterr().err
+    assert "unknown command 'tabel'; the nearest are table" in capsys.readouterr().err
 
 
 def test_what_is_wrong_ends_in_a_line_not_in_a_traceback(
@@ -54,7 +54,7 @@ def test_what_is_wrong_ends_in_a_line_not_in_a_traceback(
     [
         (
             OSError(errno.ENOSPC, "No space left on device", "runs/a"),
-            "runs/a: No space left on device",
+            "runs/a: No space left on device; free some space, then run the same command to continue",
         ),
         (PermissionError(errno.EACCES, "Permission denied", "/root"), "/root: Permission denied"),
         (OSError(errno.EIO, "Input/output error"), "Input/output error"),
@@ -76,7 +76,7 @@ def test_a_file_is_no_place_for_a_run(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "notes").touch()
     assert main(["run", "--folder", str(tmp_path / "notes")]) == 2
     assert capsys.readouterr().err.endswith(
-        "notes is a file; choose another name for the folder of the run\n"
+        "notes is a file; choose another name for the run folder\n"
     )
     assert main(["run", "--folder", str(tmp_path / "notes" / "run")]) == 2
     assert capsys.readouterr().err.endswith("notes/run: Not a directory\n")

@@ -1,4 +1,4 @@
-"""``rebll cam``: where in images a run's model sees each class."""
+"""``rebll cam``: class activation maps of a run's model."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
     from rebll_avalanche.inference.predictor import TrainedModel
 
-HELP = """Draw where in images the model of a run sees each class. Without images, some of the run's own test
-images are taken, evenly from those with several labels; the report shows what is written to RUN/cam."""
+HELP = """Draw class activation maps of a run's model. Without images, some of the run's own test images
+with several labels are used, evenly spaced; the report shows the maps in RUN/cam."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which run, which images, how many."""
+    """Add the arguments of the command."""
     parser.add_argument("run", type=Path, help="a run folder")
     parser.add_argument("images", nargs="*", help="images, folders, or -; test images if not given")
     parser.add_argument("-o", "--output", type=Path, help="folder; RUN/cam if not given")
-    parser.add_argument("--count", type=int, default=8, help="of test images (default: 8)")
+    parser.add_argument("--count", type=int, default=8, help="number of test images (default: 8)")
     parser.add_argument("--classes", type=int, default=4, help="maps per image (default: 4)")
     parser.add_argument(
         "--grad-cam",
         action="store_true",
-        help="use Grad-CAM even where the head has maps of its own",
+        help="use Grad-CAM even if the head provides its own maps",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write pictures, overlays and ``cam.json``; 1 if an image could not be read."""
+    """Write images, overlays and ``cam.json``; return 1 if an image could not be read."""
     from rebll_avalanche.inference.predictor import load_run, overlay, reduced
 
     trained = load_run(arguments.run)
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
                 entries.append(entry)
             records.append({"name": image.name, "file": file, "maps": entries})
         if not records:
-            raise ValueError("there is no image to draw maps for")
+            raise ValueError("no image to draw maps for; give image files or folders")
         text = json.dumps(records, ensure_ascii=False, indent=1)
         (aside / "cam.json").write_text(text, encoding="utf-8")
     print(final)
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Shown:
-    """An image to draw maps for, as a picture and as the model takes it, with labels if it has some."""
+    """An image to draw maps for: the picture, the model input, and labels if known."""
 
     name: str
     picture: Any
@@ -90,7 +90,7 @@ def _given(trained: TrainedModel, names: list[str], problems: Problems) -> Itera
 
 
 def _tested(trained: TrainedModel, count: int) -> Iterator[Shown]:
-    """Test images with their labels, chosen by place and never by score."""
+    """Test images with their labels, chosen by position and never by score."""
     import torch
     from torch.nn.functional import pad
 
@@ -101,7 +101,7 @@ def _tested(trained: TrainedModel, count: int) -> Iterator[Shown]:
     config = replace(trained.config, benchmark=trained.config.benchmark.of_pictures())
     dataset = build_benchmark(config).test_stream[-1].dataset
     labels = label_matrix(dataset)[:, : len(trained.class_names)]
-    # Nobody has said of these images whether they show what the run was extended by later.
+    # These images are not annotated for classes that the run was extended by later.
     labels = pad(labels, (0, len(trained.class_names) - labels.shape[1]), value=math.nan)
     several = (labels.nan_to_num(0).sum(dim=1) >= 2).nonzero().flatten()
     pool = several if len(several) >= count else torch.arange(len(labels))
@@ -113,7 +113,7 @@ def _tested(trained: TrainedModel, count: int) -> Iterator[Shown]:
 
 
 def _chosen(scores: Tensor, truth: Tensor | None, threshold: float, most: int) -> list[int]:
-    """Classes to show, highest score first: what is there or predicted, and at least the highest."""
+    """Classes to show, highest score first: those present or predicted, at least the highest."""
     interesting = scores > threshold
     if truth is not None:
         interesting |= truth == 1
@@ -123,14 +123,14 @@ def _chosen(scores: Tensor, truth: Tensor | None, threshold: float, most: int) -
 
 
 def _entry(label: str, score: Tensor, truth: Tensor | None, column: int) -> dict[str, Any]:
-    """What ``cam.json`` says of a map; ``present`` is null when nobody knows."""
+    """Entry of a map in ``cam.json``; ``present`` is null if unknown."""
     known = truth is not None and not bool(truth[column].isnan())
     present = bool(truth[column] == 1) if truth is not None and known else None
     return {"label": label, "score": float(score), "present": present}
 
 
 def _check_free(final: Path) -> None:
-    """Only an older folder of maps is replaced; one of something else is refused."""
+    """Refuse to replace a folder that does not hold maps of an earlier call."""
     if final.is_dir() and any(final.iterdir()) and not (final / "cam.json").is_file():
         raise ValueError(f"{final} holds other files; choose another folder with --output")
     final.parent.mkdir(parents=True, exist_ok=True)

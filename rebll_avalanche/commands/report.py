@@ -6,12 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-HELP = """Write one self-contained HTML page from run folders: the table, the course of mAP, scores, memory,
-parameters, class activation maps, every class over time, forgetting, cost. Reads result files only."""
+HELP = """Write one self-contained HTML page from runs: the table, mAP over experiences, scores, memory,
+parameters, class activation maps, AP per class, forgetting, cost. Reads result files only."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which runs, and where to."""
+    """Add the arguments of the command."""
     parser.add_argument("runs", nargs="+", type=Path, help="run folders, or folders that hold some")
     parser.add_argument(
         "-o", "--output", type=Path, default=None,
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the report; 1 if a folder had to be left out."""
+    """Write the report; return 1 if a folder was left out."""
     from rebll_avalanche.report import read_runs, write_report
     from rebll_avalanche.run_files import REPORT
     from rebll_avalanche.words import printable
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     for reason in left_out:
         print(f"left out: {printable(reason)}", file=sys.stderr)
     if not runs:
-        raise FileNotFoundError("there is no run to report; give folders that `rebll run` wrote")
+        raise FileNotFoundError("no run to report; give folders that `rebll run` wrote")
     output = arguments.output or (runs[0].folder if len(runs) == 1 else Path()) / REPORT
     if output.is_dir():
         raise ValueError(f"{output} is a folder; name a file, such as -o {output / REPORT}")

@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Any
 
 HELP = """Train and evaluate one recipe, for example: rebll run recipe.yaml --seed 3 --method.alpha 1.0.
-Stopped at any moment, the same command goes on from the last finished epoch."""
+After an interruption, the same command continues from the last finished epoch."""
 
 
 def parse(argv: Sequence[str]) -> Any:
-    """The configuration and the folder."""
+    """Parse the configuration and the folder."""
     from rebll_avalanche.configuration.parse import parse_settings
 
     def more(parser: Any) -> None:
-        parser.add_argument("--folder", help="of the run; by default named after it, in runs/")
+        parser.add_argument("--folder", help="run folder; by default named after the run, in runs/")
         parser.add_argument(
-            "--start-over", action="store_true", help="throw away what the folder holds of a run"
+            "--start-over",
+            action="store_true",
+            help="delete the files of an earlier run in the folder",
         )
 
     config, arguments = parse_settings(argv, prog="rebll run", description=HELP, extend=more)
@@ -26,7 +28,7 @@ def parse(argv: Sequence[str]) -> Any:
 
 
 def run(arguments: Any) -> int:
-    """Run, and say what came out."""
+    """Run the recipe, and print the results."""
     config = arguments.config
     folder = Path(arguments.folder or Path("runs") / config.folder_name)
     from rebll_avalanche.process import stop_on_terminate
@@ -38,7 +40,7 @@ def run(arguments: Any) -> int:
 
 
 def print_records(folder: Path, records: Sequence[dict[str, Any]]) -> None:
-    """The course of a run for people: percent, one line per experience."""
+    """Print the results of a run in percent, one line per experience."""
     from rebll_avalanche.configuration.config import Config
     from rebll_avalanche.run_files import CONFIG
 
@@ -56,11 +58,11 @@ def print_records(folder: Path, records: Sequence[dict[str, Any]]) -> None:
     last = records[-1]["metrics"]
     if "AvgmAP" in last:
         print(f"average mAP {100 * last['AvgmAP']:.1f}")
-    print(f"results in {folder}, a page of them in {write_page(folder)}")
+    print(f"results in {folder}, report in {write_page(folder)}")
 
 
 def write_page(folder: Path) -> Path:
-    """The report of this run alone."""
+    """Write the report of this run."""
     from rebll_avalanche.report import read_run, write_report
     from rebll_avalanche.run_files import REPORT
 

@@ -1,18 +1,18 @@
-"""``rebll show``: a picture of what each experience of a recipe holds."""
+"""``rebll show``: draw example images of each experience of a recipe."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-HELP = """Draw some images of every experience with the classes it labels and those it hides,
+HELP = """Draw some images of every experience with their annotated and their hidden classes,
 for example: rebll show recipe.yaml --to experiences.png."""
 
 STREAMS = ("train", "test", "valid")
 
 
 def parse(argv: Sequence[str]) -> Any:
-    """The recipe and where to draw."""
+    """Parse the recipe and the output file."""
     from rebll_avalanche.configuration.parse import parse_settings
     from rebll_avalanche.words import check_choice
 

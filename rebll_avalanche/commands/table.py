@@ -1,4 +1,4 @@
-"""``rebll table``: run what is missing, compare what is there."""
+"""``rebll table``: execute missing runs and compare the finished ones."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 HELP = """Compare methods over scenarios and seeds, for example: rebll table recipe.yaml --methods rebll lwf
---scenarios B5-C3 B4-C2 --seeds 0 1 2, or rebll table --methods all. Runs what is missing, skips what is
-done. A recipe may name methods, scenarios, seeds and sweeps itself; what is given here counts more."""
+--scenarios B5-C3 B4-C2 --seeds 0 1 2, or rebll table --methods all. Skips finished runs. A recipe may set
+methods, scenarios, seeds and sweeps itself; the command line takes precedence."""
 
 
 def parse(argv: Sequence[str]) -> Any:
-    """The recipe, what to vary, and where."""
+    """Parse the recipe, what to vary, and the folder."""
     from rebll_avalanche.configuration.parse import parse_study
     from rebll_avalanche.configuration.study import plan
 
@@ -24,12 +24,12 @@ def parse(argv: Sequence[str]) -> Any:
         parser.add_argument("--methods", nargs="+", type=str, help=f"names, or all; {own}")
         parser.add_argument("--scenarios", "--scenario", nargs="+", type=str, help=own)
         parser.add_argument("--seeds", nargs="+", type=int, help=own)
-        parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+        parser.add_argument("--jobs", type=int, default=1, help="number of parallel runs")
         parser.add_argument(
-            "--threads", type=int, help="of each run; by default jobs share the cores"
+            "--threads", type=int, help="threads per run; by default jobs share the cores"
         )
         parser.add_argument(
-            "--folder", help="of run folders and table; by default runs, or runs/PROFILE"
+            "--folder", help="folder of runs and table; by default runs, or runs/PROFILE"
         )
 
     config, study, arguments = parse_study(argv, prog="rebll table", description=HELP, extend=more)
@@ -50,18 +50,18 @@ def parse(argv: Sequence[str]) -> Any:
 
 
 def _check_parameters(given: Sequence[str], owner: str, methods: Sequence[str]) -> None:
-    """Refuse a method's parameter that no run of the table would get."""
+    """Refuse a method parameter that no run of the table would use."""
     shared = ("method.name", "method.mem_size")
     for key in given:
         if key.startswith("method.") and key not in shared and methods and owner not in methods:
             raise ValueError(
-                f"--{key} would be a parameter of {owner}, which is not in this table; say whose it is with "
+                f"--{key} is a parameter of {owner}, which is not in this table; name its method with "
                 f"--method.name, one of {', '.join(methods)}"
             )
 
 
 def run(arguments: Any) -> int:
-    """Run, compare, write; 1 if a run failed that was asked for by name."""
+    """Run, compare, write; return 1 if a run of an explicitly named method failed."""
     from rebll_avalanche.configuration.recipe import ALL
     from rebll_avalanche.process import stop_on_terminate
     from rebll_avalanche.running.folder import is_finished
@@ -81,7 +81,7 @@ def run(arguments: Any) -> int:
 
 
 def _run_missing(arguments: Any, root: Path) -> tuple[int, int]:
-    """Run what is not there; how many runs were refused by their settings, and how many broke."""
+    """Execute missing runs; return the numbers of runs with invalid settings and of failed runs."""
     from tqdm import tqdm
 
     from rebll_avalanche.running.folder import check_unchanged, is_finished
@@ -107,7 +107,7 @@ def _run_missing(arguments: Any, root: Path) -> tuple[int, int]:
                 bar.write(f"warning: {ended.planned.name}: {text}", file=sys.stderr)
             if ended.kind == "KeyboardInterrupt":
                 raise KeyboardInterrupt
-            # What is missing here is missing for all.
+            # A missing file is missing for all runs.
             if ended.kind in ("FileNotFoundError", "MissingFileError"):
                 raise FileNotFoundError(ended.error)
             if ended.kind:
@@ -120,7 +120,7 @@ def _run_missing(arguments: Any, root: Path) -> tuple[int, int]:
 
 
 def _on_bar(bar: Any, places: dict[str, str]) -> Callable[[Any, str], None]:
-    """Shows where every run is that is under way."""
+    """Return a function that shows the progress of all active runs."""
 
     def show(entry: Any, place: str) -> None:
         places[entry.name] = place
@@ -130,7 +130,7 @@ def _on_bar(bar: Any, places: dict[str, str]) -> Callable[[Any, str], None]:
 
 
 def _share_ceilings(planned: Sequence[Any], root: Path) -> None:
-    """A method that sees all classes at once knows no scenario: one run serves all."""
+    """Copy the run of a joint method to every scenario: its results do not depend on it."""
     from rebll_avalanche.configuration.config import Config
     from rebll_avalanche.methods import describe
     from rebll_avalanche.run_files import CONFIG, changes
@@ -151,7 +151,7 @@ def _share_ceilings(planned: Sequence[Any], root: Path) -> None:
 
 
 def _draw_maps(arguments: Any, root: Path) -> None:
-    """Class activation maps of the first run of every method and scenario."""
+    """Draw class activation maps for the first run of every method and scenario."""
     import argparse
 
     from rebll_avalanche.commands import cam
@@ -169,7 +169,7 @@ def _draw_maps(arguments: Any, root: Path) -> None:
 
 
 def _write(finished: list[Path], stem: Path, arguments: Any) -> None:
-    """The table and the report of these runs, named after the recipe."""
+    """Write the table and the report of these runs, named after the recipe."""
     from rebll_avalanche.files import write_text
     from rebll_avalanche.report import comparison, read_run, write_report
 

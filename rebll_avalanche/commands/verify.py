@@ -1,4 +1,4 @@
-"""``rebll verify``: every byte of runs and caches."""
+"""``rebll verify``: check the integrity of runs and caches."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 
 HELP = """Compare every byte of runs and caches with the hashes and checksums that were written with them.
-Says what is wrong; the exit code is 1 if anything is."""
+Lists all damage; the exit code is 1 if there is any."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to check."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "paths", nargs="*", type=Path,
         help="runs, caches, or folders of these; this package's own cache if not given",
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Say what was found; 1 if something is damaged."""
+    """Print the findings; return 1 if something is damaged."""
     from rebll_avalanche.benchmarks.contents import cache_folder
     from rebll_avalanche.checkpointing.verify import verify
     from rebll_avalanche.words import printable

@@ -1,4 +1,4 @@
-"""Configuration: what can be decided about a run, how it is read, and which runs a recipe asks for.
+"""Configuration: the settings of a run, how they are parsed, and the runs that a recipe defines.
 
-Nothing here imports torch, so that help and error messages come at once.
+Nothing here imports torch, so help and error messages appear immediately.
 """

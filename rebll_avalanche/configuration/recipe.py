@@ -1,12 +1,12 @@
 """Recipe files: settings of a run, what a table varies, and profiles that change both.
 
-extends: common.yaml        # read first, from beside this file; this file has the last word
-methods: [rebll, lwf]       # what a table compares; names, or all
+extends: common.yaml        # relative to this file, whose settings take precedence
+methods: [rebll, lwf]       # methods to compare; names, or all
 scenarios: [B5-C3, B4-C2]
 seeds: [0, 1, 2]
-sweep: {method.alpha: [0.5, 1.0, null]}         # a row per value; null is the method's own
-per_method: {krt: {training: {lr: 1.0e-4}}}     # what one method needs
-profiles:                   # chosen with --profile; partial recipes laid over the rest
+sweep: {method.alpha: [0.5, 1.0, null]}         # a row per value; null is the method's default
+per_method: {krt: {training: {lr: 1.0e-4}}}     # for one method
+profiles:                   # chosen with --profile; partial recipes that override the rest
   small: {training: {epochs: 2}}
 training: {epochs: 20}      # and any setting of `rebll run`
 """
@@ -30,15 +30,15 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Study:
-    """What a table varies; empty means: as the recipe's settings say.
+    """What a table varies; empty values are taken from the recipe's settings.
 
     Attributes:
-        methods: Names, or "all".
-        scenarios: Such as "B5-C3".
-        seeds: Of runs.
-        sweep: Dotted settings with the values that they take in turn, one setting at a time.
-        per_method: Settings that only one method has, by its name.
-        activation_maps: How many test images of each method's first run get class activation maps.
+        methods: Method names, or "all".
+        scenarios: Scenarios such as "B5-C3".
+        seeds: Seeds of the runs.
+        sweep: Values for dotted settings, varied one setting at a time.
+        per_method: Settings for single methods, by method name.
+        activation_maps: Number of test images with class activation maps in each method's first run.
     """
 
     methods: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Study:
 
     @property
     def method_names(self) -> list[str]:
-        """The methods with "all" spelled out, each once."""
+        """The methods without duplicates, with "all" expanded."""
         names = (method_names() if name == ALL else [name] for name in self.methods)
         return list(dict.fromkeys(name for group in names for name in group))
 
@@ -69,7 +69,7 @@ STUDY_KEYS = tuple(Study.__dataclass_fields__)
 
 
 def merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    """Two nested dictionaries, the second on top; lists are replaced, not joined.
+    """Merge two nested dictionaries; the second takes precedence, and lists are replaced, not joined.
 
     >>> merged({"training": {"lr": 1, "epochs": 2}}, {"training": {"lr": 3}})
     {'training': {'lr': 3, 'epochs': 2}}
@@ -98,20 +98,20 @@ def without(nested: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
 
 
 def read_recipe(path: Path, profile: str | None = None) -> tuple[dict[str, Any], Study]:
-    """The settings of a run in a YAML file, and what a table varies.
+    """Read the settings of a run and what a table varies from a YAML file.
 
     Args:
         path: The file.
-        profile: Which of its profiles; needed if it has some.
+        profile: Name of a profile; required if the file has profiles.
 
     Raises:
         FileNotFoundError: When there is no such file.
-        ValueError: When it does not hold settings, or not that profile.
+        ValueError: When it does not hold settings, or lacks the profile.
     """
     content = _read(path, ())
     profiles = content.pop("profiles", {})
     if not isinstance(profiles, dict) or not all(isinstance(p, dict) for p in profiles.values()):
-        raise ValueError(f"profiles in {path} must hold settings by name, got {brief(profiles)}")
+        raise ValueError(f"profiles in {path} must map names to settings, got {brief(profiles)}")
     for part in (content, *profiles.values()):
         if not isinstance(part.get("method", {}), dict):
             raise ValueError(f"method must hold a name and parameters, got {brief(part['method'])}")
@@ -129,23 +129,21 @@ def read_recipe(path: Path, profile: str | None = None) -> tuple[dict[str, Any],
 
 
 def study_of(given: Mapping[str, Any]) -> Study:
-    """What a table varies, from plain values; a single one may stand for a list of one."""
+    """Build a study from plain values; a single value is treated as a list of one."""
     values = dict(given)
     for key in ("methods", "scenarios", "seeds"):
         if key in values:
             values[key] = listed(values[key])
     for key in ("sweep", "per_method"):
         if not isinstance(values.get(key, {}), Mapping):
-            raise ValueError(
-                f"{key} must hold names and what belongs to them, got {brief(values[key])}"
-            )
+            raise ValueError(f"{key} must map names to values, got {brief(values[key])}")
     if any(not isinstance(seed, int) for seed in values.get("seeds", ())):
-        raise ValueError(f"seeds must be whole numbers, got {brief(values['seeds'])}")
+        raise ValueError(f"seeds must be integers, got {brief(values['seeds'])}")
     return Study(**values)
 
 
 def nested(key: str, value: Any) -> dict[str, Any]:
-    """One dotted setting as a recipe has it.
+    """One dotted setting as a nested dictionary.
 
     >>> nested("training.lr", 1), nested("seed", 2)
     ({'training': {'lr': 1}}, {'seed': 2})
@@ -155,7 +153,7 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 
 
 def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
-    """A file on top of those that it extends."""
+    """Read a file, merged with the files that it extends."""
     if path.resolve() in above:
         raise ValueError(f"{path} extends itself")
     if not path.is_file():

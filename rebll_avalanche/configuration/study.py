@@ -1,4 +1,4 @@
-"""From a recipe to the runs of a table."""
+"""List the runs of a table that a recipe describes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ class Planned:
     """A run of a table.
 
     Attributes:
-        name: Of its folder; the same settings have the same name in every table.
-        config: What to run.
-        twin: The run of an earlier scenario whose results are these as well, because the method sees
-            all classes at once and knows no scenario.
+        name: Name of its folder; the same settings have the same name in every table.
+        config: Settings of the run.
+        twin: For a joint method: the run of an earlier scenario, whose results are identical.
     """
 
     name: str
@@ -29,13 +28,13 @@ class Planned:
 
 
 def plan(recipe: Config, study: Study) -> list[Planned]:
-    """Every method, value of a sweep, scenario and seed.
+    """List a run for every method, sweep value, scenario and seed.
 
-    The recipe's parameters belong to its own method; the others have their defaults, apart from the
-    size of the memory, which all that have one share.
+    The recipe's method parameters apply to its own method only; other methods use their defaults, except
+    for the memory size, which all replay methods share.
 
     Raises:
-        ValueError: When a setting has no method that it belongs to, or a value that it cannot have.
+        ValueError: When no method has a setting, or a setting has an invalid value.
     """
     methods = study.method_names or [recipe.method_name]
     scenarios = study.scenarios or (recipe.benchmark.scenario,)
@@ -63,13 +62,13 @@ def _check_sweep(study: Study, methods: list[str]) -> None:
             owners = [name for name in method_names() if key in kinds_of(name)]
             check_keys({} if owners else {key: None}, kinds_of(methods[0]))
             raise ValueError(
-                f"no method of this table has {key} to sweep; those that have it are "
+                f"no method of this table has {key} to sweep; methods that have it: "
                 f"{nearest(methods[0], owners)}"
             )
 
 
 def _variants(recipe: Config, study: Study, method: str) -> Iterator[tuple[str, Config]]:
-    """One method: once, or once per value of a sweep; with what its folders are called."""
+    """Configurations of one method, one per sweep value, with their folder names."""
     own = {
         key: value
         for key, value in recipe.method_options.items()
@@ -92,7 +91,7 @@ def _variants(recipe: Config, study: Study, method: str) -> Iterator[tuple[str, 
 
 
 def _suffix(key: str, value: Any) -> str:
-    """What tells a run of a sweep from its siblings in the name of its folder.
+    """Suffix of a folder name that identifies a sweep value.
 
     >>> _suffix("method.alpha", 0.5), _suffix("model.pretrained", "some/file")
     ('_alpha=0.5', '_pretrained=some-file')

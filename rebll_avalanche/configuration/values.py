@@ -1,4 +1,4 @@
-"""Single values of settings: read from text, checked against their type, shown in messages."""
+"""Parse single settings from text, check their types, and format them for messages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def load_yaml(text: str) -> Any:
 
 
 def brief(value: Any) -> str:
-    """A value for a message: never long, however large it is or how deep.
+    """Format a value for a message, shortened if it is long or deeply nested.
 
     >>> brief("x" * 1000), brief([[1] * 9] * 9)
     ("'xxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxx'", '[[...], [...], [...], [...], ...]')
@@ -46,7 +46,7 @@ def brief(value: Any) -> str:
 
 
 def listed(value: Any) -> tuple[Any, ...]:
-    """The values of a list; a single one may stand for a list of one.
+    """The values of a list as a tuple; a single value is treated as a list of one.
 
     >>> listed([0.8, 0.5]), listed("text")
     ((0.8, 0.5), ('text',))
@@ -55,15 +55,15 @@ def listed(value: Any) -> tuple[Any, ...]:
 
 
 def checked(key: str, value: Any, kind: Any) -> Any:
-    """A value of the type that a setting has; a whole number may stand for a float.
+    """Convert a value to the type of its setting; an integer is accepted for a float.
 
     Raises:
-        ValueError: Naming the setting, the value and what it can be, nearest first.
+        ValueError: Naming the setting, the value and the valid choices, nearest first.
 
     >>> checked("training.lr", 1, float)
     1.0
     """
-    from pydantic import ValidationError  # here, since help needs no checks
+    from pydantic import ValidationError  # slow to import, and not needed for --help
 
     if typing.get_origin(kind) is tuple:
         value = listed(value)
@@ -75,7 +75,7 @@ def checked(key: str, value: Any, kind: Any) -> Any:
 
 
 def from_text(key: str, text: str, kind: Any) -> Any:
-    """The value that a text on a command line stands for; ``null`` is None.
+    """Parse a value from the command line; ``null`` is None.
 
     >>> from_text("loggers", "[text, wandb]", tuple[str, ...]), from_text("benchmark.root", "12", str)
     (('text', 'wandb'), '12')
@@ -85,7 +85,7 @@ def from_text(key: str, text: str, kind: Any) -> Any:
     except yaml.YAMLError:
         value = text
     if isinstance(value, str) or (value is None and text != "null"):
-        value = text  # YAML would take comments and blanks away
+        value = text  # YAML would strip comments and blanks
     try:
         return checked(key, value, kind)
     except ValueError:
@@ -95,7 +95,7 @@ def from_text(key: str, text: str, kind: Any) -> Any:
 
 
 def kind_name(kind: Any) -> str:
-    """A type as people write it.
+    """Human-readable name of a type.
 
     >>> kind_name(tuple[float, ...]), kind_name(str | None), kind_name(Literal["mean", "sum"])
     ('float', 'str', 'mean|sum')
@@ -111,7 +111,7 @@ def _checker(kind: Any) -> Any:
 
 
 def _alternatives(kind: Any) -> list[str]:
-    """The words that a setting can be, or the names of its types."""
+    """The valid words for a setting, or the names of its types."""
     if typing.get_origin(kind) is Literal:
         return [str(word) for word in typing.get_args(kind)]
     inner = [part for part in typing.get_args(kind) if part not in (type(None), Ellipsis)]

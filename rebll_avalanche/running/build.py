@@ -1,4 +1,4 @@
-"""From a configuration to a benchmark and a strategy."""
+"""Build the benchmark and the strategy of a configuration."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def build_benchmark(config: Config) -> MultiLabelBenchmark:
     """The streams of a run; a joint method gets all classes in one experience."""
     if not get_method(config.method_name).joint:
         return _benchmark(config.benchmark, config.benchmark.scenario)
-    # Every image once, with all its labels, however the stream hands them out to others.
+    # Every image once, with all its labels, whatever the mode of the stream.
     benchmark = _benchmark(replace(config.benchmark, mode="overlap"), JOINT)
-    Scenario.parse(config.benchmark.scenario, benchmark.num_classes)  # or refuse, as for the others
+    Scenario.parse(config.benchmark.scenario, benchmark.num_classes)  # raises if it is invalid
     return benchmark
 
 
@@ -66,7 +66,7 @@ def _benchmark(config: BenchmarkConfig, scenario: str) -> MultiLabelBenchmark:
         return benchmarks.MultiLabelScenes(scenario, **given, **options)
     options |= {"image_cache": config.image_cache, "on_error": config.on_error}
     if config.features:
-        options["image_cache"] = None  # the vectors are all that will be read
+        options["image_cache"] = None  # only the feature vectors will be read
     if config.name == "voc":
         return benchmarks.VOC2007(scenario, **given, **options)
     if config.name == "coco":
@@ -81,10 +81,10 @@ def input_shape(benchmark: MultiLabelBenchmark) -> tuple[int, ...]:
 
 
 def device_of(config: Config) -> torch.device:
-    """Where to train.
+    """Return the device to train on.
 
     Raises:
-        ValueError: When that device does not exist here.
+        ValueError: When the device is not available.
     """
     name = config.training.device
     if name == "auto":
@@ -128,7 +128,7 @@ def build_strategy(
         evaluator=evaluator,
         **config.method_options,
     )
-    # Behind the method's own plugins, which may replace the data loader that the schedule counts.
+    # After the method's own plugins, which may replace the data loader whose batches the schedule counts.
     strategy.plugins.append(
         SchedulePlugin(
             schedule=training.schedule,

@@ -1,4 +1,4 @@
-"""What a run depends on beside its configuration: versions, hardware, code, random numbers."""
+"""What a run depends on besides its configuration: versions, hardware, code, random numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def versions() -> dict[str, str]:
 
 
 def git_state() -> dict[str, Any]:
-    """Commit of this package's source and whether it was changed; empty outside a checkout."""
+    """Commit of this package's source and whether it has local changes; empty outside a checkout."""
     here = Path(__file__).parent
 
     def ask(*arguments: str) -> str:
@@ -45,7 +45,7 @@ def git_state() -> dict[str, Any]:
         return answer.stdout.strip()
 
     try:
-        if not ask("ls-files", "--", Path(__file__).name):  # installed inside somebody's checkout
+        if not ask("ls-files", "--", Path(__file__).name):  # installed in another checkout
             return {}
         return {
             "commit": ask("rev-parse", "HEAD"),
@@ -56,7 +56,7 @@ def git_state() -> dict[str, Any]:
 
 
 def hardware() -> dict[str, Any]:
-    """The machine, as far as results and times depend on it."""
+    """Properties of the machine that affect results and times."""
     import torch
 
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
@@ -69,12 +69,12 @@ def hardware() -> dict[str, Any]:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed Python's, numpy's and torch's random numbers and ask torch for repeatable kernels.
+    """Seed Python's, numpy's and torch's random number generators and select deterministic kernels.
 
-    Class order is not random in this sense: it belongs to the benchmark and has its own argument.
+    The class order is independent of this seed: the benchmark has its own argument for it.
 
     Args:
-        seed: The same seed gives the same bits on the same machine.
+        seed: The same seed gives bit-identical results on the same machine.
     """
     import numpy as np
     import torch

@@ -1,4 +1,4 @@
-"""Let a finished run learn another experience from new images."""
+"""Train a finished run on another experience of new images."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def extend_run(
     benchmark: MultiLabelBenchmark | None = None,
     watcher: Any = None,
 ) -> list[dict[str, Any]]:
-    """Train a finished run on new images; stopped, the same call goes on.
+    """Train a finished run on new images; after an interruption, the same call continues.
 
     Args:
         folder: The run.
         labels: Table of new images and their labels; see :func:`~rebll_avalanche.from_csv`.
         images: The folder of the new images.
-        test_size: Share of the new images to test on, if the table does not say.
-        on_error: ``"raise"`` if a new image is broken, or ``"skip"`` it; by default as the run did.
-        benchmark: What the run learned first, if its configuration does not tell.
+        test_size: Fraction of the new images to test on, unless the table has a split column.
+        on_error: ``"raise"`` if a new image is broken, or ``"skip"`` it; by default as in the run.
+        benchmark: The run's original benchmark, if its configuration cannot rebuild it.
         watcher: See :func:`~rebll_avalanche.running.run.run_experiment`.
 
     Returns:
         The lines of ``metrics.jsonl``, the new experience last.
 
     Raises:
-        ValueError: When the run is not finished, or its method cannot go on.
+        ValueError: When the run is not finished, or its method cannot be extended.
     """
-    config_of(folder)  # or refuse, before a lock would make the folder
+    config_of(folder)  # raises if there is no run, before the lock would create the folder
     with locked(folder):
         content = read_config(folder)
         config = Config.from_dict(content)
@@ -74,7 +74,7 @@ def extend_run(
             missing = (
                 f"rebll extend {folder} {extensions[-1]['labels']}" if extensions else "rebll run"
             )
-            raise ValueError(f"{folder} is not finished; go on with {missing} first")
+            raise ValueError(f"{folder} is not finished; continue with {missing} first")
         if not known:
             extensions.append(entry)
 
@@ -87,9 +87,9 @@ def extend_run(
         stream = build_benchmark(config) if benchmark is None else benchmark
         features = stream.features
         weights = getattr(features, "weights", None)
-        if weights is not None:  # somebody's own function answers for itself
+        if weights is not None:  # a user's own function is not checked
             check_same_weights(weights, content.get("weights", {}))
-        # Features choose the size of their pictures themselves.
+        # Feature extractors choose their own image size.
         size = {"image_size": shape[-1]} if features is None else {}
         for extension in extensions:
             stream = ExtendedBenchmark(
@@ -98,7 +98,7 @@ def extend_run(
                     extension["labels"],
                     extension["images"],
                     test_size=extension["test_size"],
-                    on_error=extension.get("on_error", "raise"),  # earlier versions knew no other
+                    on_error=extension.get("on_error", "raise"),  # as in earlier versions
                     seed=config.benchmark.seed,
                     features=features,
                     **size,
@@ -122,7 +122,7 @@ def extend_run(
 
 
 def _check_tables(config: Config, folder: Path, extensions: list[dict[str, Any]]) -> None:
-    """Refuse to read an earlier table again that has other rows now."""
+    """Refuse earlier label tables that have been edited since."""
     way_out = "give new rows a table of their own"
     if config.benchmark.labels is not None:
         check_label_table(folder, "benchmark", Path(config.benchmark.labels).expanduser(), way_out)
@@ -132,5 +132,5 @@ def _check_tables(config: Config, folder: Path, extensions: list[dict[str, Any]]
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        raise FileNotFoundError(f"no table of labels at {path}")
+        raise FileNotFoundError(f"no label table at {path}")
     return path

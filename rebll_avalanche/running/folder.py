@@ -1,4 +1,4 @@
-"""A run folder: who holds it, what it was started with, how far it is; without importing torch."""
+"""A run folder: its lock, its settings and its progress; without importing torch."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ from rebll_avalanche.run_files import (
 )
 from rebll_avalanche.running.environment import versions
 
-WAY_OUT = "put back a copy of the file, or delete the folder and run again"
+WAY_OUT = "restore a copy of the file, or delete the folder and run again"
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a run folder; the system gives it back when the process ends, however it ends.
+    """Lock a run folder; the operating system releases the lock when the process ends.
 
     Raises:
-        UnsafeError: When there is a link in it.
-        ValueError: When another live process has it, or it is a file.
+        UnsafeError: When the folder contains a link.
+        ValueError: When another process holds the lock, or the path is a file.
     """
     if folder.is_file():
-        raise ValueError(f"{folder} is a file; choose another name for the folder of the run")
+        raise ValueError(f"{folder} is a file; choose another name for the run folder")
     folder.mkdir(parents=True, exist_ok=True)
     check_no_links(folder)
     path = folder / LOCK
     try:
-        # A data-loading worker does not inherit it: filelock closes it in forked processes.
+        # Data-loading workers do not inherit the lock: filelock closes it in forked processes.
         lock = FileLock(path, timeout=0).acquire()
     except Timeout:
         owner = ""
-        with suppress(OSError):  # Windows lets nobody else read a locked file
+        with suppress(OSError):  # on Windows a locked file cannot be read
             owner = path.read_text()
         raise ValueError(
             f"{folder} is in use by another run (process {owner or 'unknown'}); wait for it, "
@@ -74,7 +74,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def has_learned(folder: Path) -> bool:
-    """Whether there is anything that a run of other settings must not be mixed with."""
+    """Whether the folder holds results or checkpoints that other settings must not be mixed with."""
     return (folder / METRICS).is_file() or (folder / CHECKPOINT).is_dir()
 
 
@@ -94,15 +94,15 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"{path} is damaged: {error}; {WAY_OUT}") from error
     if not all(isinstance(record, dict) and "metrics" in record for record in records):
-        raise DamagedError(f"{path} holds something else than results; {WAY_OUT}")
+        raise DamagedError(f"{path} does not hold results; {WAY_OUT}")
     return records
 
 
 def finished_records(folder: Path) -> list[dict[str, Any]]:
-    """The results of a finished run, if they are what the run wrote.
+    """Read the results of a finished run and check that they are unchanged.
 
     Raises:
-        DamagedError: When a file was changed since, or is empty.
+        DamagedError: When a file was modified since, or is empty.
     """
     check_manifest(folder)
     records = read_records(folder)
@@ -122,16 +122,16 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def recorded_shape(folder: Path, content: dict[str, Any]) -> tuple[int, ...]:
-    """The shape of one input of a run, as its ``config.yaml`` says.
+    """The shape of one input of a run, as recorded in its ``config.yaml``.
 
     Raises:
-        DamagedError: When it does not say.
+        DamagedError: When it is not recorded.
     """
     try:
         return tuple(int(side) for side in content["environment"]["input_shape"])
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedError(
-            f"{folder / CONFIG} does not say what the model takes (environment.input_shape); {WAY_OUT}"
+            f"{folder / CONFIG} lacks the model's input shape (environment.input_shape); {WAY_OUT}"
         ) from error
 
 
@@ -141,11 +141,11 @@ def write_config(folder: Path, content: dict[str, Any]) -> None:
 
 
 def check_owner(saved: dict[str, Any], config: Config, folder: Path) -> None:
-    """Refuse to go on with the checkpoint of another experiment.
+    """Refuse to continue from the checkpoint of another experiment.
 
     Args:
-        saved: The settings that the checkpoint was made under; nothing if nobody wrote them down.
-        config: What is to run now.
+        saved: The settings recorded in the checkpoint; empty if none were.
+        config: The settings to run now.
         folder: The run.
 
     Raises:
@@ -161,14 +161,14 @@ def _refuse_changes(changed: dict[str, tuple[Any, Any]], folder: Path) -> None:
         raise ChangedError(
             f"{folder} belongs to a run with another configuration:\n  "
             + "\n  ".join(lines)
-            + "\nrun it as it was, choose another --folder, or delete this one"
+            + "\nrestore these settings, choose another --folder, or delete this one"
         )
 
 
 def check_unchanged(config: Config, folder: Path) -> None:
-    """Refuse to go on with a run as another experiment; warn if its numbers may come out otherwise.
+    """Refuse to continue a run with other settings; warn if its numbers may change slightly.
 
-    A run that ended before its first checkpoint has nothing to go on with and may be started anew.
+    A run that ended before its first checkpoint has nothing to continue and may be restarted.
 
     Raises:
         ValueError: With every difference.
@@ -185,7 +185,7 @@ def check_unchanged(config: Config, folder: Path) -> None:
         if before != number:
             _warn(folder, package, before, number, "results may differ in their last digits")
     for key, (was, now) in bits.items():
-        _warn(folder, key, was, now, "roundings and random numbers may be others from here on")
+        _warn(folder, key, was, now, "rounding and random numbers may differ from here on")
 
 
 def _warn(folder: Path, what: str, was: Any, now: Any, so: str) -> None:
@@ -193,7 +193,7 @@ def _warn(folder: Path, what: str, was: Any, now: Any, so: str) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Remove what a run has written, and nothing else; what names the run goes last."""
+    """Remove only the files that a run has written; those that identify it go last."""
     results = (RESULTS, MANIFEST, METRICS, SCORES, MEMORY, REPORT, TEXT_LOG, WANDB_ID)
     for name in (*results, CHECKPOINT, CAMS, TENSORBOARD, LABEL_TABLES, CONFIG):
         if (folder / name).is_dir():
@@ -203,9 +203,9 @@ def clear(folder: Path) -> None:
 
 
 def copy_for_scenario(source: Path, target: Path, scenario: str) -> None:
-    """The same results under another scenario, for a method that sees all classes at once."""
+    """Copy a joint method's results to another scenario; they are the same for all scenarios."""
     with replacing_folder(target) as draft:
-        # Files of a run are replaced, never changed in place, so both folders may share them.
+        # Files of a run are replaced, never modified in place, so both folders may share them.
         shutil.copytree(
             source,
             draft,

@@ -1,4 +1,4 @@
-"""Tables of labels that a run has learned from: a run goes on with these, not with edited ones."""
+"""Fingerprints of the label tables a run was trained on, to refuse tables edited since."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from rebll_avalanche.run_files import LABEL_TABLES
 
 
 def keep_label_table(folder: Path, name: str, table: Path) -> None:
-    """Remember what a table looks like.
+    """Record the content of a table.
 
     Args:
         folder: The run.
-        name: What the run has it for: ``benchmark``, or ``extension-0`` and so on.
+        name: The table's role in the run: ``benchmark``, or ``extension-0`` and so on.
         table: The file.
     """
-    if table.is_file():  # whoever reads labels from something else says what is wrong with it
+    if table.is_file():  # other sources of labels report their own problems
         kept = _read(folder) | {name: fingerprint(table)}
         write_text(folder / LABEL_TABLES, json.dumps(kept) + "\n")
 
 
 def check_label_table(folder: Path, name: str, table: Path, way_out: str) -> None:
-    """Refuse a table that was edited since the run read it; one that is not there is no news.
+    """Refuse a table that was edited since the run read it; a missing table is not checked.
 
     Args:
         folder: The run.
         name: As for :func:`keep_label_table`.
         table: The file.
-        way_out: What else the user may do.
+        way_out: Advice at the end of the error message.
 
     Raises:
-        ChangedError: Saying which lines changed.
+        ChangedError: Naming the lines that changed.
     """
     before = _read(folder).get(name)
     if before is None or not table.is_file():
@@ -57,4 +57,4 @@ def _read(folder: Path) -> dict[str, dict[str, str]]:
             return content
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
-    raise DamagedError(f"{path} is damaged; put back a copy, or delete it to go without its check")
+    raise DamagedError(f"{path} is damaged; restore a copy, or delete it to skip this check")

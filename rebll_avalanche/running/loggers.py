@@ -1,4 +1,4 @@
-"""Avalanche's loggers beside the run folder, for those who ask for them."""
+"""Optional Avalanche loggers, in addition to the run's own files."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def build_loggers(config: Config, folder: Path) -> list[Any]:
 
 
 class WandBNumbers(logging.WandBLogger):
-    """Avalanche's W&B logger for numbers, which are all that a run has to log.
+    """Avalanche's W&B logger, restricted to scalar metrics.
 
-    Avalanche's own calls functions that wandb no longer has. This one also keeps its files in the run
-    folder, and a run that is stopped and started again goes on in the same W&B run. Whether anything
-    goes online is wandb's business: ``WANDB_MODE=offline`` keeps all of it here.
+    Avalanche's own calls functions that wandb has removed. This one also keeps its files in the run
+    folder, and a resumed run continues the same W&B run. wandb decides whether to upload anything:
+    ``WANDB_MODE=offline`` keeps everything local.
 
     Args:
-        name: What W&B calls the run.
+        name: Name of the W&B run.
         folder: The run folder.
         config: Its settings.
     """
@@ -54,11 +54,11 @@ class WandBNumbers(logging.WandBLogger):
         )
 
     def before_run(self) -> None:
-        """Begin, or go on."""
+        """Start or resume the W&B run."""
         self.wandb.init(**self.init_kwargs)
 
     def log_single_metric(self, name: str, value: Any, x_plot: int) -> None:
-        """One point of a curve."""
+        """Log one point of a curve."""
         self.step = x_plot
         if isinstance(value, int | float):
             self.wandb.log({name: value}, step=x_plot)

@@ -1,4 +1,4 @@
-"""From a configuration to a network, or to what makes features of pictures; without Avalanche."""
+"""Build the network or the frozen feature extractor of a configuration; without Avalanche."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def feature_maker(config: BenchmarkConfig) -> FrozenFeatures | SideBySide:
-    """What makes features of pictures; several backbones go side by side."""
+    """Build the frozen feature extractor; the features of several backbones are concatenated."""
     from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide
 
     makers = [
@@ -35,17 +35,17 @@ def feature_maker(config: BenchmarkConfig) -> FrozenFeatures | SideBySide:
 def build_network(
     config: Config, input_shape: tuple[int, ...], *, pretrained: bool = True
 ) -> MultiLabelModel:
-    """The network of a run.
+    """Build the network of a run.
 
     Args:
         config: Names backbone, head and weights.
-        input_shape: Of one input, without the batch.
+        input_shape: Shape of one input, without the batch dimension.
         pretrained: ``False`` when weights will be loaded from a checkpoint.
 
     Raises:
-        ValueError: When the network cannot take such inputs.
+        ValueError: When the network does not accept inputs of this shape.
     """
-    if config.model.backbone == "vector" and len(input_shape) > 2:  # windows of vectors have two
+    if config.model.backbone == "vector" and len(input_shape) > 2:  # 2: vectors of windows
         raise ValueError(
             f"model.backbone 'vector' takes vectors, but the inputs are images of shape "
             f"{' x '.join(map(str, input_shape))}; give benchmark.features, such as "
@@ -67,7 +67,7 @@ def build_network(
 
 
 def set_up_speed(model: MultiLabelModel, training: TrainingConfig) -> None:
-    """Memory layout and compilation, as far as they are decided."""
+    """Apply memory layout and compilation where the configuration sets them."""
     if training.channels_last is not None:
         model.channels_last = training.channels_last
     if training.compile and model.backbone._compiled_call_impl is None:

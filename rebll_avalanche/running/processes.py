@@ -1,7 +1,7 @@
-"""Runs of a table, each in a process of its own.
+"""Run the experiments of a table, each in its own process.
 
-What one run leaves behind does not count as another's memory, and a run that crashes takes nothing with
-it. Where the system can, processes are forked from one that has imported everything already.
+Peak memory is then measured per run, and a crash affects only one run. Where the operating system can,
+processes are forked from one that has already imported everything.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Ended:
 
     Attributes:
         planned: The run.
-        error: What went wrong; empty if nothing did.
+        error: Error message; empty on success.
         kind: Name of the exception; "exit" if the process died without one.
-        warnings: What it warned of.
+        warnings: Messages of its warnings.
     """
 
     planned: Planned
@@ -47,14 +47,14 @@ def run_all(
     threads: int | None = None,
     on_progress: Callable[[Planned, str], None] | None = None,
 ) -> Generator[Ended, None, None]:
-    """Run configurations, so many at once, and say of each how it ended.
+    """Run configurations in parallel and yield how each ended.
 
     Args:
-        planned: What to run, in order.
-        root: Holds the run folders.
-        jobs: Processes at a time.
-        threads: Of each; by default several processes share the cores.
-        on_progress: Told where a run is, in words.
+        planned: Runs, in order.
+        root: Folder of the run folders.
+        jobs: Number of parallel processes.
+        threads: Threads per process; by default the processes share the cores.
+        on_progress: Called with a run and a text that describes its progress.
     """
     can_fork = "forkserver" in multiprocessing.get_all_start_methods()
     context: Any = multiprocessing.get_context("forkserver" if can_fork else "spawn")
@@ -72,7 +72,7 @@ def run_all(
                 arguments = (following.config, folder, sender, threads)
                 process = context.Process(target=_work, args=arguments)
                 process.start()
-                sender.close()  # the child has its own end; without ours, its death ends the pipe
+                sender.close()  # with only the child's copy open, its death closes the pipe
                 running[receiver] = (process, Ended(following))
             if not running:
                 return
@@ -96,7 +96,7 @@ def run_all(
 def _listen(
     receiver: Any, ended: Ended, on_progress: Callable[[Planned, str], None] | None
 ) -> bool:
-    """Take one message of a run; False if there will be no more."""
+    """Handle one message of a run; False if there will be no more."""
     try:
         kind, text = receiver.recv()
     except EOFError:
@@ -112,18 +112,18 @@ def _listen(
 
 
 class _Messages:
-    """Looks like a progress bar to a run and sends what it would show."""
+    """A stand-in for a progress bar that sends its text to the parent process."""
 
     def __init__(self, sender: Any) -> None:
         self._sender = sender
 
     def set_postfix_str(self, text: str) -> None:
-        """Where the run is."""
+        """Send the progress of the run."""
         self._sender.send(("at", text))
 
 
 def _work(config: Config, folder: Path, sender: Any, threads: int | None) -> None:
-    """One run, in its process."""
+    """Execute one run in the child process."""
     _end_with_parent()
     keep_freed_memory()
     try:
@@ -145,7 +145,7 @@ def _work(config: Config, folder: Path, sender: Any, threads: int | None) -> Non
 
 
 def _end_with_parent() -> None:
-    """A run whose table was killed ends too: whoever starts the table again must find it free."""
+    """End this run when its parent dies, so that its folder is unlocked for the next attempt."""
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

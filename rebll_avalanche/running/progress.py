@@ -1,4 +1,4 @@
-"""Progress for people: one bar on a terminal, silence elsewhere."""
+"""Progress display: one bar on a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rebll_avalanche.running.recorder import all_terms
 
 
 class ProgressPlugin(SupervisedPlugin):
-    """Experience, epoch, loss terms, images per second and time left.
+    """Progress bar with experience, epoch, loss terms, images per second and time left.
 
     Args:
-        benchmark: Whose training stream is learned.
-        label: What is running.
+        benchmark: The benchmark whose training stream is learned.
+        label: Text in front, such as the method's name.
     """
 
     def __init__(self, benchmark: Any, *, label: str = "") -> None:
@@ -28,7 +28,7 @@ class ProgressPlugin(SupervisedPlugin):
         self._where = ""
 
     def before_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Say which experience and epoch begin; on the first call, draw the bar."""
+        """Show the experience and epoch; on the first call, draw the bar."""
         experience = strategy.experience.current_experience
         epoch = strategy.clock.train_exp_epochs
         done = (
@@ -45,7 +45,7 @@ class ProgressPlugin(SupervisedPlugin):
         self._bar.n = done
 
     def after_training_iteration(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Move on; loss values are only fetched when the bar is redrawn."""
+        """Advance the bar; loss values are fetched only when it is redrawn."""
         shown = self._bar.last_print_t
         self._bar.update(len(strategy.mb_x))
         if self._bar.last_print_t != shown:
@@ -57,21 +57,21 @@ class ProgressPlugin(SupervisedPlugin):
             self._bar.set_postfix(values, refresh=False)
 
     def before_eval(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Say that it is being evaluated."""
+        """Show that evaluation is under way."""
         if self._bar is not None:
             self._bar.set_description(f"{self._where}, evaluating")
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
 
 
 class EpochsOnBar(SupervisedPlugin):
-    """Says on somebody else's bar where a run is.
+    """Show the progress of a run on an existing bar.
 
     Args:
-        bar: Counts whole runs.
+        bar: A bar that counts whole runs.
     """
 
     def __init__(self, bar: Any) -> None:
@@ -87,10 +87,10 @@ class EpochsOnBar(SupervisedPlugin):
         )
 
     def close(self) -> None:
-        """The run is over; its bar goes on."""
+        """Do nothing: the bar belongs to the caller."""
         self._bar.set_postfix_str("")
 
 
 def on_terminal() -> bool:
-    """Whether a person watches."""
+    """Whether standard error is a terminal."""
     return sys.stderr.isatty()

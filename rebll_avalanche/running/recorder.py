@@ -1,4 +1,4 @@
-"""What a run writes down about training: loss terms, time, memory."""
+"""Record training statistics: loss terms, time, memory."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def all_terms(strategy: Strategy) -> Iterator[LossTerms]:
 
 
 class Recorder(SupervisedPlugin):
-    """Means of every loss term per epoch, images and seconds of an experience.
+    """Record the mean of every loss term per epoch, and images and seconds per experience.
 
     Attributes:
-        terms: The whole loss as ``total``, whatever the method.
+        terms: The total loss as ``total``, for every method.
         loss_terms: One value per epoch of the current experience, by term.
         images: Training images seen in this experience.
         training_seconds: Time spent in its epochs.
-        trainable_parameters: Numbers in the network that get a gradient.
+        trainable_parameters: Number of parameters that receive a gradient.
     """
 
     def __init__(self) -> None:
@@ -46,18 +46,18 @@ class Recorder(SupervisedPlugin):
         self._epoch_started = 0.0
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Begin a new page."""
+        """Reset the statistics of the experience."""
         self.loss_terms, self.images, self.training_seconds = {}, 0, 0.0
         self.trainable_parameters = 0
 
     def before_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Begin new means."""
+        """Reset the means."""
         for terms in all_terms(strategy):
             terms.reset()
         self._epoch_started = time.perf_counter()
 
     def after_backward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Count what learns, once per experience."""
+        """Count the trainable parameters, once per experience."""
         if not self.trainable_parameters:
             self.trainable_parameters = sum(
                 parameter.numel()
@@ -66,19 +66,19 @@ class Recorder(SupervisedPlugin):
             )
 
     def after_training_iteration(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Note the whole loss."""
+        """Record the total loss."""
         self.terms.record("total", strategy.loss.squeeze())
         self.images += len(strategy.mb_x)
 
     def after_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Note the means of the epoch."""
+        """Record the means of the epoch."""
         for terms in all_terms(strategy):
             for name, mean in terms.means().items():
                 self.loss_terms.setdefault(name, []).append(mean)
         self.training_seconds += time.perf_counter() - self._epoch_started
 
     def page(self) -> dict[str, Any]:
-        """What the result files say about the training of this experience."""
+        """The training statistics of this experience for the result files."""
         seconds = max(self.training_seconds, 1e-9)
         return {
             "loss_terms": self.loss_terms,
@@ -89,7 +89,7 @@ class Recorder(SupervisedPlugin):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """The page so far."""
+        """The statistics so far."""
         return {
             "loss_terms": self.loss_terms,
             "images": self.images,
@@ -106,13 +106,13 @@ class Recorder(SupervisedPlugin):
 
 
 def peak_memory() -> int:
-    """Most memory in use at once so far: of the GPU if there is one, else of the process."""
+    """Peak memory so far in bytes: of the GPU if there is one, else of the process."""
     if torch.cuda.is_available():
         return int(torch.cuda.max_memory_allocated())
     memory = psutil.Process().memory_info()
     if hasattr(memory, "peak_wset"):  # Windows
         return int(memory.peak_wset)
-    import resource  # elsewhere psutil knows the memory of this moment only
+    import resource  # on other systems psutil reports current memory only
 
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(used if sys.platform == "darwin" else used * 1024)

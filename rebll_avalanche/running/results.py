@@ -1,4 +1,4 @@
-"""The files of a run that people and the report read."""
+"""Write the result files of a run, which the report reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rebll_avalanche.run_files import MEMORY, METRICS, RESULTS, SCORES
 
 
 def memory_of(strategy: Strategy) -> Memory | None:
-    """The memory of the first plugin that has one of this package's."""
+    """The replay memory of the first plugin that has one of this package's type."""
     for plugin in strategy.plugins:
         memory = getattr(plugin, "memory", None)
         if isinstance(memory, Memory):
@@ -32,7 +32,7 @@ def memory_of(strategy: Strategy) -> Memory | None:
 def class_average_precision(
     evaluator: EvaluationPlugin, class_names: Sequence[str]
 ) -> dict[str, float]:
-    """AP of every class that the last evaluation could judge, by name."""
+    """AP by class name, for every class where the last evaluation defines it."""
     values = last_evaluation(evaluator).metrics.average_precision.tolist()
     return {
         name: value
@@ -42,7 +42,7 @@ def class_average_precision(
 
 
 def memory_page(memory: Memory | None, class_ends: Sequence[int]) -> dict[str, Any]:
-    """What a line of ``metrics.jsonl`` says about the memory."""
+    """Memory statistics for a line of ``metrics.jsonl``."""
     if memory is None or not len(memory):
         return {"relabelling": {}, "relabelling_blocks": [], "provenance": {}}
     return {
@@ -58,9 +58,9 @@ def write_metrics(folder: Path, records: Sequence[dict[str, Any]]) -> None:
 
 
 def write_results(folder: Path, records: Sequence[dict[str, Any]]) -> None:
-    """``results.csv``: one row per experience; written when the last one is over.
+    """``results.csv``: one row per experience; written after the last one.
 
-    Its presence says that the run is finished, so everything else is on disk before it.
+    Its presence marks the run as finished, so every other file is written first.
     """
     names = dict.fromkeys(name for record in records for name in record["metrics"])
     text = io.StringIO()
@@ -74,7 +74,7 @@ def write_results(folder: Path, records: Sequence[dict[str, Any]]) -> None:
 
 
 def write_scores(folder: Path, evaluator: EvaluationPlugin, class_names: Sequence[str]) -> None:
-    """``scores.npz``: what the model says about the test images of the last step."""
+    """``scores.npz``: the model's scores on the test images of the last experience."""
     evaluation = last_evaluation(evaluator)
     scores = evaluation.scores.numpy().astype(np.float32)
     _write_arrays(

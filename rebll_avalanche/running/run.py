@@ -1,4 +1,4 @@
-"""A run: from a configuration to a folder of results, stopped and continued at will."""
+"""A run: from a configuration to a folder of results; can be stopped and resumed at any time."""
 
 from __future__ import annotations
 
@@ -63,23 +63,23 @@ def run_experiment(
     watcher: Any = None,
     start_over: bool = False,
 ) -> list[dict[str, Any]]:
-    """Run a configuration in a folder, or go on where it was stopped.
+    """Run a configuration in a folder, or resume it where it was stopped.
 
     Args:
-        config: What to run.
-        folder: Results and checkpoints; made if it does not exist.
-        benchmark: Streams to use instead of those that the configuration names.
-        watcher: A plugin that shows progress, with a method ``close``; by default a bar, if there
-            is a terminal.
-        start_over: Throw away what a run has left in the folder.
+        config: The settings.
+        folder: Folder for results and checkpoints; created if it does not exist.
+        benchmark: Benchmark to use instead of the one the configuration describes.
+        watcher: A plugin that shows progress, with a method ``close``; by default a bar on a
+            terminal.
+        start_over: Delete the files of an earlier run in the folder.
 
     Returns:
         The lines of ``metrics.jsonl``, one per experience.
 
     Raises:
-        ChangedError: When the folder belongs to another configuration, or to another table of labels.
-        DamagedError: When results or checkpoints are not what was written.
-        DivergedError: When training does not converge.
+        ChangedError: When the folder belongs to another configuration or label table.
+        DamagedError: When results or checkpoints were modified or damaged.
+        DivergedError: When training diverges.
         ValueError: When the folder is in use.
     """
     with locked(folder):
@@ -100,7 +100,7 @@ def run_experiment(
             )
         checkpoints = CheckpointFolder(folder / CHECKPOINT)
         checkpoints.sweep()
-        if not (folder / CONFIG).is_file():  # what was learned here must not get another name
+        if not (folder / CONFIG).is_file():  # the checkpoint's settings must match
             owner = checkpoints.newest().configuration
             config = as_recorded(config, owner) if owner else config
             check_owner(owner, config, folder)
@@ -127,7 +127,7 @@ def run_experiment(
 def learn(
     config: Config, folder: Path, strategy: Strategy, benchmark: Any, *, watcher: Any = None
 ) -> list[dict[str, Any]]:
-    """Train and evaluate every experience that is not done yet, writing results after each."""
+    """Train and evaluate every remaining experience, writing results after each."""
     checkpoints = CheckpointFolder(folder / CHECKPOINT, config.to_dict())
     point = checkpoints.newest()
     check_owner(point.configuration, config, folder)
@@ -139,8 +139,8 @@ def learn(
             restore(strategy, benchmark.train_stream, point.end["strategy"])
         except (KeyError, TypeError, AttributeError, RuntimeError) as error:
             raise DamagedError(
-                f"the checkpoint in {folder} does not fit this run; it may be of another version of "
-                f"rebll-avalanche, which {CONFIG} names. ({type(error).__name__}: {error})"
+                f"the checkpoint in {folder} does not fit this run; it may come from another version "
+                f"of rebll-avalanche, see {CONFIG}. ({type(error).__name__}: {error})"
             ) from error
     lost = unsaved(strategy)
     recorder = Recorder()
@@ -168,7 +168,7 @@ def learn(
     if len(records) > len(pairs):
         raise DamagedError(
             f"{folder} has learned {len(records)} experiences, but its configuration has {len(pairs)}: "
-            f"put the {CONFIG} back that says how it was extended"
+            f"restore the {CONFIG} that lists its extensions"
         )
     workers = {"num_workers": config.training.num_workers}
     try:
@@ -181,7 +181,7 @@ def learn(
             page["seconds"] += time.perf_counter() - started
             names = benchmark.class_names
             ends = [hi for _, hi in benchmark.scenario.ranges]
-            for earlier in records:  # they grow with the square of the experiences; one is enough
+            for earlier in records:  # their size grows quadratically; keep the last only
                 earlier["relabelling_blocks"] = []
             records.append(
                 {
@@ -213,20 +213,20 @@ def _mention_threads(folder: Path) -> None:
     now = torch.get_num_threads()
     if before not in (None, now):
         warnings.warn(
-            f"{folder} was started with {before} threads and goes on with {now}: sums are rounded in "
-            f"another order, so its last digits may differ; OMP_NUM_THREADS={before} avoids that",
+            f"{folder} was started with {before} threads and continues with {now}: sums are rounded "
+            f"differently, so the last digits may differ; set OMP_NUM_THREADS={before} to avoid this",
             stacklevel=2,
         )
 
 
 def _in_order(metrics: dict[str, float]) -> dict[str, float]:
-    """What could be measured, mAP first: Avalanche's order depends on earlier evaluations."""
+    """The defined metrics, mAP first: Avalanche's order depends on earlier evaluations."""
     known = {name: value for name, value in metrics.items() if not math.isnan(value)}
     return dict(sorted(known.items(), key=lambda item: (item[0] != "mAP", item[0])))
 
 
 def method_as_run(config: Config) -> dict[str, Any]:
-    """The method with its defaults, in plain values: what a reader of the results needs to know."""
+    """The method's label and all its parameters, defaults included, as plain values."""
     method = describe(config.method_name)
     parameters = method.as_run(config.method_options)
     return {"label": method.label, "joint": method.joint, "parameters": parameters}
@@ -235,7 +235,7 @@ def method_as_run(config: Config) -> dict[str, Any]:
 def _resolved(
     config: Config, benchmark: MultiLabelBenchmark, weights: dict[str, Any], shape: tuple[int, ...]
 ) -> dict[str, Any]:
-    """The content of ``config.yaml``: the configuration, and what else the results depend on."""
+    """The content of ``config.yaml``: the configuration and everything else that affects results."""
     records = {
         "class_names": list(benchmark.class_names),
         "class_order": list(benchmark.scenario.class_order),

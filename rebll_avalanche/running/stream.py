@@ -1,4 +1,4 @@
-"""The plain loop of continual learning: train on an experience, test on what is known by then."""
+"""The plain loop of continual learning: train on an experience, evaluate on all classes seen so far."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rebll_avalanche.scenario import class_range
 
 @dataclass(frozen=True)
 class StepResult:
-    """What was measured after one experience.
+    """Results after one experience.
 
     Attributes:
         experience: Its number in the stream.
-        classes_seen: How many classes are known after it.
-        metrics: Fractions by plain name: ``mAP``, ``CF1@0.8``, ``AvgmAP`` ...
-        seconds: Training and evaluation together.
+        classes_seen: Number of classes seen so far.
+        metrics: Fractions by short name: ``mAP``, ``CF1@0.8``, ``AvgmAP`` ...
+        seconds: Duration of training and evaluation.
     """
 
     experience: int
@@ -46,8 +46,8 @@ def run_stream(
         strategy: Any Avalanche strategy.
         benchmark: Has ``train_stream`` and the stream to evaluate on.
         stream: ``"test"``, or ``"valid"`` while tuning.
-        progress: Draw a bar on a terminal.
-        on_step: Called with every result as soon as there is one.
+        progress: Show a progress bar on a terminal.
+        on_step: Called with each result as soon as it is available.
 
     Returns:
         One result per experience.
@@ -74,10 +74,10 @@ def run_stream(
 
 
 def evaluation_stream(benchmark: Any, stream: str) -> Any:
-    """The stream of that name.
+    """The benchmark's stream of the given name.
 
     Raises:
-        ValueError: When the benchmark has none.
+        ValueError: When the benchmark has no such stream.
     """
     found = getattr(benchmark, f"{stream}_stream", None)
     if found is None:

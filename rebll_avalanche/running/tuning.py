@@ -1,9 +1,9 @@
-"""How a network is computed, where a recipe leaves it open: found out by a few steps before a run.
+"""Choose memory layout and compilation by timing a few steps before a run, unless the recipe sets them.
 
-Memory layout and compilation change results by rounding only. What is faster depends on the network and
-on the machine, so some steps of each are timed on a copy of the network, with random numbers of its own:
-the run's weights and random numbers stay as they are. The choice is written into the run's configuration,
-where a resumed run finds it. Precision is not chosen here: bfloat16 changes more than roundings.
+Both change results by rounding only. Which is faster depends on the network and on the machine, so some
+steps of each are timed on a copy of the network with a separate random number generator: the run's weights
+and random numbers are not affected. The choice is written to the run's configuration, so that a resumed
+run uses it too. Precision is not chosen here: bfloat16 changes more than rounding.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.running.network import set_up_speed
 
-# Shorter runs would not repay the measurement; they take what is mostly faster, without looking at a clock.
+# Shorter runs would not repay the measurement; they use what is usually faster.
 FEWEST_STEPS = 500
-# Nor would these repay a compiler, which takes minutes for training, evaluation and teacher.
+# Runs below this many seconds would not repay compiling, which takes minutes for training, evaluation
+# and teacher.
 SHORTEST_TO_COMPILE = 1800.0
 COMPILATIONS = 4
-# What is faster by less than this is not worth another rounding from machine to machine.
+# A smaller speed-up than this does not justify rounding that differs between machines.
 WORTH = 0.9
 ROUNDS = 3
 
 
 def as_recorded(config: Config, record: Mapping[str, Any]) -> Config:
-    """A configuration with what was found out when the run began.
+    """Fill in the choices made when the run began.
 
     Args:
-        config: As it is asked for now.
+        config: The requested configuration.
         record: The content of the run's ``config.yaml``.
     """
     training = config.training
@@ -48,13 +49,13 @@ def as_recorded(config: Config, record: Mapping[str, Any]) -> Config:
 def with_choice(
     config: Config, model: MultiLabelModel, shape: tuple[int, ...], experiences: Iterable[Any]
 ) -> tuple[Config, dict[str, float]]:
-    """A configuration that leaves nothing open, and milliseconds per step of what was tried.
+    """Return a complete configuration, and the milliseconds per step of each option tried.
 
     Args:
-        config: As asked for.
-        model: Just built; it is set up as chosen.
-        shape: Of one input.
-        experiences: What will be trained.
+        config: The requested configuration.
+        model: The new model; the choice is applied to it.
+        shape: Shape of one input.
+        experiences: The training stream.
     """
     tried: dict[str, float] = {}
     training = config.training
@@ -68,7 +69,7 @@ def with_choice(
     if layout is None:
         layout = model.channels_last
     if worth_it and tried and compiled is None:
-        # A step also shows memory to the network and the batch to a teacher.
+        # A training step also processes replayed images and the teacher's forward pass.
         best = min(tried.values()) / 1000
         if 2 * best * steps > SHORTEST_TO_COMPILE:
             compiled = _repays(model, (training.batch_size, *shape), layout, best, steps, tried)
@@ -81,7 +82,7 @@ def with_choice(
 def _milliseconds(
     model: MultiLabelModel, shape: tuple[int, ...], layouts: list[bool]
 ) -> dict[str, float]:
-    """The fastest step in each layout, taken in turns."""
+    """The fastest step in each layout."""
     steps = {layout: _step_of(model, shape, layout) for layout in layouts}
     times = {
         layout: min(_seconds(step) for _ in range(ROUNDS + 1)) for layout, step in steps.items()
@@ -101,11 +102,11 @@ def _repays(
     steps: int,
     tried: dict[str, float],
 ) -> bool:
-    """Whether what compiled steps save is more than what compiling takes."""
+    """Whether compiled steps save more time than compiling takes."""
     step = _step_of(model, shape, layout, compiled=True)
     try:
         first = _seconds(step)
-    except Exception:  # without a C++ compiler, for one
+    except Exception:  # for example without a C++ compiler
         return False
     later = min(_seconds(step) for _ in range(ROUNDS))
     tried["compiled"] = round(1000 * later, 2)
@@ -115,8 +116,8 @@ def _repays(
 def _step_of(
     model: MultiLabelModel, shape: tuple[int, ...], layout: bool, *, compiled: bool = False
 ) -> Callable[[], None]:
-    """A forward and a backward pass of a copy."""
-    with torch.random.fork_rng(devices=[]):  # a head that grows draws numbers
+    """A function that runs a forward and a backward pass on a copy of the model."""
+    with torch.random.fork_rng(devices=[]):  # growing the head draws random numbers
         trial = copy.deepcopy(model).train()
         if not trial.num_classes:
             trial.head.grow(2)
@@ -134,6 +135,6 @@ def _step_of(
 
 def _seconds(work: Callable[[], None]) -> float:
     start = time.perf_counter()
-    with torch.random.fork_rng(devices=[]):  # dropout draws too
+    with torch.random.fork_rng(devices=[]):  # dropout draws random numbers too
         work()
     return time.perf_counter() - start

@@ -238,7 +238,7 @@ def test_several_backbones_and_windows(
         ({"benchmark": {"features": "resnet18"}}, r"model\.backbone must be 'vector'"),
         (
             {"benchmark": {"features": "resnet18", "features_until": "layer3"}},
-            r"maps, which the rest of resnet18 takes.*model\.backbone must be 'resnet18'",
+            r"maps, the input of the rest of resnet18.*model\.backbone must be 'resnet18'",
         ),
         ({"benchmark": {"features_until": "layer3"}}, r"'layer3', of no benchmark\.features"),
         ({"benchmark": {"features_aspect": "kept"}}, r"'kept' is for pooled features"),
@@ -247,9 +247,9 @@ def test_several_backbones_and_windows(
         ({"benchmark": {"features": "resnet18+"}}, r"'resnet18\+' must look like.*'' does not"),
         (
             {"benchmark": {"features": "resnet18+resnet34", "features_until": "layer3"}},
-            r"'layer3' is a part of one backbone.*'resnet18\+resnet34'",
+            r"'layer3' requires a single backbone.*'resnet18\+resnet34'",
         ),
-        ({"model": {"hidden": 8}}, r"model\.hidden belongs to the backbone 'vector'"),
+        ({"model": {"hidden": 8}}, r"model\.hidden requires model\.backbone 'vector'"),
     ],
 )
 def test_settings_that_do_not_fit(settings: dict[str, dict[str, object]], message: str) -> None:

@@ -70,5 +70,5 @@ def test_a_folder_of_other_files_is_left_alone(run_folder, tmp_path, capsys):
 
 def test_nothing_to_draw_is_an_error(run_folder, tmp_path, capsys):
     assert cli.main(["cam", str(run_folder), str(tmp_path / "gone.png")]) == 2
-    assert "there is no image to draw maps for" in capsys.readouterr().err
+    assert "no image to draw maps for" in capsys.readouterr().err
     assert not (run_folder / "cam").exists()

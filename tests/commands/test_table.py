@@ -93,7 +93,7 @@ def test_missing_data_are_said_once(capsys: pytest.CaptureFixture[str]) -> None:
         (["--jobs", "0"], "--jobs must be at least 1"),
         (
             ["--methods", "lwf", "--method.reduction", "mean"],
-            "--method.reduction would be a parameter of rebll, which is not in this table",
+            "--method.reduction is a parameter of rebll, which is not in this table",
         ),
     ],
 )

@@ -15,7 +15,7 @@ from rebll_avalanche.configuration.values import load_yaml
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([1], r"a configuration holds settings by name, got \[1\]"),
+        ([1], r"a configuration must map names to settings, got \[1\]"),
         ({"training": 3}, "training is not a setting; the nearest are training"),
         ({"trainin": {"lr": 1}}, r"trainin\.lr is not a setting; the nearest are training\.lr"),
         ({"training": {"lrr": 1}}, r"training\.lrr is not a setting; the nearest are training\.lr"),

@@ -74,7 +74,7 @@ def test_another_method_has_other_parameters(recipe: str) -> None:
         (["--evaluation.stream", "valid"], r"needs benchmark\.validation_size"),
         (["--benchmark.name", "csv"], r"needs benchmark\.labels"),
         (["--loggers", "wand"], "cannot be 'wand'; choose wandb"),
-        (["--evaluation.thresholds", "[80]"], "probabilities"),
+        (["--evaluation.thresholds", "[80]"], "must lie between 0 and 1"),
         (["--evaluation.thresholds", "[]"], r"evaluation\.thresholds must hold at least one"),
         (["--evaluation.thresholds", "[high]"], "cannot be 'high'; it must be float"),
         (["--seed", "-1"], "seed must lie between 0 and 4294967295, got -1"),
@@ -125,7 +125,7 @@ def test_a_value_of_an_option_is_no_recipe(recipe: str) -> None:
     def methods(parser: Any) -> None:
         parser.add_argument("--methods", nargs="+", type=str)
 
-    with pytest.raises(ValueError, match=r"recipe\.yaml stands among the values of an option"):
+    with pytest.raises(ValueError, match=r"recipe\.yaml was parsed as the value of an option"):
         parse_study(["--methods", "rebll", recipe], prog="rebll table", extend=methods)
 
 

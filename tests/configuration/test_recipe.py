@@ -69,7 +69,7 @@ def test_one_run_of_a_study(recipe: Path) -> None:
         ("metods: [lwf]", None, "metods is not a setting; the nearest are methods"),
         ("profiles: {small: {training: {lrr: 1}}}", "small", r"training\.lrr is not a setting"),
         ("profiles: {a: {trainin: {lr: 1}}, b: {}}", "b", r"trainin\.lr is not a setting"),
-        ("profiles: [small]", "small", "profiles in .* must hold settings by name"),
+        ("profiles: [small]", "small", "profiles in .* must map names to settings"),
         ("profiles: {small: {method: lwf}}", "small", "method must hold a name"),
         ("methods: [lfw]", None, "no method is called 'lfw'; there are lwf"),
         ("extends: own.yaml", None, "extends itself"),
@@ -85,7 +85,7 @@ def test_missing_files(recipe: Path) -> None:
     recipe.write_text("extends: none.yaml")
     with pytest.raises(FileNotFoundError, match=r"no recipe at .*none\.yaml"):
         read_recipe(recipe)
-    with pytest.raises(ValueError, match="belongs to a recipe"):
+    with pytest.raises(ValueError, match="requires a recipe"):
         parse_settings(["--profile", "small"], prog="rebll run")
 
 

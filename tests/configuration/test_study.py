@@ -76,11 +76,11 @@ def test_what_one_method_needs() -> None:
         ({"sweep": {"method.betta": [1]}}, r"method\.betta is not a setting; .* method\.beta"),
         ({"sweep": {"method.beta": 1}}, "must be a list of values"),
         ({"sweep": {"method.beta": ["much"]}}, r"method\.beta cannot be 'much'"),
-        ({"sweep": [1]}, "sweep must hold"),
+        ({"sweep": [1]}, "sweep must map"),
         ({"per_method": {"er": {"method": {"alpha": 1}}}}, "not a setting of er"),
         ({"per_method": {"err": {}}}, "no method is called 'err'; there are er"),
         ({"scenarios": ["5-3"]}, "must look like B5-C3"),
-        ({"seeds": ["a"]}, "whole numbers"),
+        ({"seeds": ["a"]}, "must be integers"),
     ],
 )
 def test_what_is_wrong_is_named(study: dict[str, Any], message: str) -> None:

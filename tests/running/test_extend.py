@@ -224,7 +224,7 @@ def test_more_pictures_of_known_classes_are_learned_too(
     assert [record["classes_seen"] for record in records] == [1, 2, 2]
     assert records[2]["per_class_ap"].keys() == {"red", "green"}
     assert read_config(folder)["class_names"] == ["red", "green"]
-    with pytest.raises(FileNotFoundError, match="no table of labels"):
+    with pytest.raises(FileNotFoundError, match="no label table"):
         extend_run(folder, tmp_path / "none.csv", tmp_path, benchmark=pictures)
 
 

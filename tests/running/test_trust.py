@@ -287,7 +287,7 @@ def test_another_number_of_threads_is_mentioned(run, vectors):
     content = yaml.safe_load((folder / CONFIG).read_text())
     content["environment"]["threads"] = 7
     (folder / CONFIG).write_text(yaml.safe_dump(content))
-    with pytest.warns(UserWarning, match="started with 7 threads and goes on with 1"):
+    with pytest.warns(UserWarning, match="started with 7 threads and continues with 1"):
         run_experiment(config, folder, benchmark=vectors)
 
 
