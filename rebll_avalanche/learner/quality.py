@@ -38,6 +38,14 @@ class ClassQuality:
     recall: float
     threshold: float
 
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 0 if nothing right was called, NaN without positives."""
+        if not self.positives:
+            return float("nan")
+        hits = self.recall * self.positives
+        return 2 * self.precision * self.recall / (self.precision + self.recall) if hits else 0.0
+
 
 def class_qualities(
     names: Sequence[str], probabilities: Tensor, labels: Tensor, thresholds: Tensor

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from avalanche.benchmarks.scenarios.generic_scenario import CLScenario, EagerCLStream
 from torch import Tensor
-from torch.nn.functional import pad
 
 from rebll_avalanche.benchmarks.dataset import MultiLabelDataset, Samples
 from rebll_avalanche.benchmarks.generator import MultiLabelExperience
@@ -43,6 +42,7 @@ class LessonStream(CLScenario):
         keys: Sequence[int],
     ) -> None:
         self.num_classes = labels.shape[1]
+        self.class_names = [str(column) for column in range(self.num_classes)]
         self.scenario = Scenario(tuple(sizes), tuple(range(self.num_classes)), "lessons")
         empty = vectors[:0]
         experiences = []
@@ -81,15 +81,3 @@ def archive_of(memory: Memory | None) -> dict[int, Tensor]:
         archive[number] = memory.images(rows, augment=False)
         memory.index[rows] = torch.arange(len(rows))
     return archive
-
-
-def in_columns(labels: Tensor, columns: Sequence[int], num_classes: int) -> Tensor:
-    """Labels of some classes in the columns of all; the others are unknown."""
-    wide = torch.full((len(labels), num_classes), UNKNOWN)
-    wide[:, list(columns)] = labels
-    return wide
-
-
-def widened(labels: Tensor, num_classes: int) -> Tensor:
-    """Labels with an unknown column for each class that came later."""
-    return pad(labels, (0, num_classes - labels.shape[1]), value=UNKNOWN)
