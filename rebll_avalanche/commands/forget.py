@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-HELP = """Forget pictures, classes or a lesson, exactly, for example: rebll forget city.rebll --classes car,bus
-or --lesson 2 or --images street.jpg. `rebll show` lists lessons and classes."""
+HELP = """Forget pictures, classes or a lesson, exactly, for example: rebll forget city.rebll --classes
+car,bus or --lesson 2 or --images street.jpg. `rebll show` lists lessons and classes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

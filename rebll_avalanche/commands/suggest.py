@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-HELP = """Say which pictures a learner is least sure of, and what to look for in these, for example: rebll suggest
-city.rebll photos/new -n 20."""
+HELP = """Say which pictures a learner is least sure of, and what to look for in these, for example:
+rebll suggest city.rebll photos/new -n 20."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,7 @@ from torch import Tensor
 from rebll_avalanche.benchmarks.features import FrozenFeatures
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import DamagedError, RebllError
+from rebll_avalanche.inference.predictor import TrainedModel, with_learned
 from rebll_avalanche.labels import UNKNOWN, annotated
 from rebll_avalanche.learner import audit as audits
 from rebll_avalanche.learner.file import read_learner, write_learner
@@ -38,6 +40,7 @@ from rebll_avalanche.learner.ridge import (
     with_ridge,
 )
 from rebll_avalanche.models import MultiLabelModel, build_model
+from rebll_avalanche.models.adaptable import only_answering
 from rebll_avalanche.running.environment import versions
 from rebll_avalanche.tables import AnnotationTable, read_table
 from rebll_avalanche.tables.table import check_names
@@ -156,12 +159,13 @@ class Learner:
         if self._features is None:
             [(name, size)] = self.config.benchmark.views
             own = self._backbone_weights
-            features = FrozenFeatures(
-                name,
-                pretrained=None if own else self.config.benchmark.features_pretrained,
-                image_size=size,
-                keep_aspect=True,
-            )
+            with only_answering():
+                features = FrozenFeatures(
+                    name,
+                    pretrained=None if own else self.config.benchmark.features_pretrained,
+                    image_size=size,
+                    keep_aspect=True,
+                )
             if own:
                 features.load_weights(own)
             found = features.weights_hash()
@@ -251,8 +255,7 @@ class Learner:
         read = read_table(table, images=images, about=about)
         columns = self._know.columns_of(read.class_names)
         keys = self._known_keys(pictures_of(read, _folder(table, images)))
-        know, assert_taught = self._know, self._taught
-        ridge = ridge_of(assert_taught)
+        know, ridge = self._know, ridge_of(self._taught)
         records = records_of(ridge, "correcting labels")
         labels = torch.full((len(keys), len(know.columns)), UNKNOWN)
         labels[:, columns] = torch.from_numpy(read.labels).float()
@@ -260,7 +263,7 @@ class Learner:
         now = labels[:, columns]
         changed = (annotated(now) & (was != now)).sum(0).tolist()
         ridge.correct(keys, labels)
-        self._revise(replace(know, taught=with_ridge(assert_taught, ridge)))
+        self._revise(replace(know, taught=with_ridge(self._taught, ridge)))
         counts = zip(read.class_names, changed, strict=True)
         return Correction(len(keys), {name: count for name, count in counts if count})
 
@@ -352,7 +355,7 @@ class Learner:
         forgotten = frozenset(renamed(know.forgotten))
         self._set(
             replace(know, columns=renamed(know.columns), forgotten=forgotten, lessons=lessons),
-            None if self._before is None else self._before,
+            None,
         )
 
     def merge(self, other: Learner) -> None:
@@ -393,6 +396,11 @@ class Learner:
     def scores(self, pictures: Given | Iterable[Given]) -> Tensor:
         """``[pictures, classes]``: the probability of every class, in the order of :attr:`class_names`."""
         return self._probabilities(self.features.of(find_pictures(pictures)))
+
+    def ranked(self, pictures: Given | Iterable[Given]) -> list[dict[str, float]]:
+        """Of each picture the probability of every class, highest first."""
+        rows = [zip(self.class_names, row, strict=True) for row in self.scores(pictures).tolist()]
+        return [dict(sorted(row, key=lambda pair: -pair[1])) for row in rows]
 
     def predict(self, pictures: Given | Iterable[Given]) -> Any:
         """The classes above their thresholds with their probabilities, most probable first.
@@ -470,17 +478,16 @@ class Learner:
             count: At most so many; all that the thresholds contradict if ``None``.
         """
         self._require_exact("auditing")
-        probabilities, labels = left_out(ridge_of(self._taught))
-        visible, know = self._know.visible, self._know
-        keys = ridge_of(self._taught).records
-        assert keys is not None
+        know, ridge = self._know, ridge_of(self._taught)
+        visible, records = know.visible, records_of(ridge, "auditing")
+        probabilities, labels = left_out(ridge)
         names = {
             key: picture
             for lesson in know.lessons
             for picture, key in zip(lesson.pictures, lesson.keys, strict=True)
         }
         return audits.suspects(
-            [names.get(key, f"picture {key}") for key in keys.index],
+            [names.get(key, f"picture {key}") for key in records.index],
             probabilities[:, visible],
             labels[:, visible],
             know.thresholds[visible],
@@ -488,11 +495,22 @@ class Learner:
             count,
         )
 
-    def network(self) -> MultiLabelModel:
-        """From pictures ``[batch, 3, height, width]`` in [0, 1] to logits: backbone and head in one."""
-        from rebll_avalanche.learner.network import on_backbone
+    def trained_model(self, name: str = "learner") -> TrainedModel:
+        """The same answers from one network for pictures, for maps of classes and for ONNX.
 
-        return on_backbone(self.features, self._head_model())
+        Args:
+            name: For messages.
+        """
+        [(_, size)] = self.config.benchmark.views
+        return TrainedModel(
+            folder=Path(name),
+            config=self.config,
+            model=with_learned(copy.deepcopy(self.features.model), self._head_model()).eval(),
+            class_names=self.class_names,
+            image_size=size,
+            keep_aspect=True,
+            thresholds=tuple(self.thresholds.values()),
+        )
 
     # The file
 
@@ -628,7 +646,10 @@ class Learner:
         """What was learned, from vectors to the logits of all classes that can be named."""
         if self._model is None:
             taught = self._taught
-            model = build_model("vector", head=taught["head"], in_features=taught["num_features"])
+            with only_answering():
+                model = build_model(
+                    "vector", head=taught["head"], in_features=taught["num_features"]
+                )
             state, visible = dict(taught["strategy"]["model"]), self._know.visible
             if self._know.forgotten:  # only heads with a row per class can forget one
                 state |= {name: state[name][visible] for name in ("head.weight", "head.bias")}

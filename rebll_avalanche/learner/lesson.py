@@ -152,3 +152,20 @@ def quality_table(qualities: Sequence[ClassQuality]) -> str:
             f"{precision:>9} {recall:>6} {f1:>6} {quality.threshold:>9.2f}"
         )
     return "\n".join(rows)
+
+
+def overview(learner: Any) -> str:
+    """What a learner is, what it can name, and what it was taught; for a terminal."""
+    config = learner.config
+    lines = [
+        f"{config.method_name} on {config.benchmark.features} of {config.benchmark.image_size} px"
+    ]
+    lines += ["", "class (threshold)"]
+    lines += [f"  {name} ({threshold:.2f})" for name, threshold in learner.thresholds.items()]
+    lines += ["", "lessons"]
+    for lesson in learner.lessons:
+        lines.append(
+            f"  {lesson.number}: {lesson.taught_at}, {len(lesson.pictures)} pictures from {lesson.source}; "
+            f"new: {', '.join(lesson.new_classes) or 'none'}"
+        )
+    return printable("\n".join(lines))

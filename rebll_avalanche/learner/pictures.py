@@ -18,7 +18,7 @@ from rebll_avalanche.tables import AnnotationTable
 Given = str | os.PathLike[str] | Image.Image | np.ndarray
 
 
-class Pictures(Sequence[Image.Image]):
+class Pictures(Sequence[Any]):
     """Pictures in RGB, decoded one by one.
 
     Args:
@@ -33,10 +33,10 @@ class Pictures(Sequence[Image.Image]):
     def __len__(self) -> int:
         return len(self.given)
 
-    def __getitem__(self, index: Any) -> Image.Image:
+    def __getitem__(self, index: Any) -> Any:
         return _decoded(self.given[int(index)])
 
-    def __iter__(self) -> Iterator[Image.Image]:
+    def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))
 
     def chosen(self, rows: Sequence[int]) -> Pictures:

@@ -23,12 +23,13 @@ from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner.stream import LessonStream, archive_of
 from rebll_avalanche.memory import Memory
+from rebll_avalanche.methods import describe
 from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
 from rebll_avalanche.plugins.divergence import DivergencePlugin
-from rebll_avalanche.running.build import build_network, build_strategy
+from rebll_avalanche.running.build import build_strategy
 from rebll_avalanche.running.environment import seed_everything
+from rebll_avalanche.running.network import build_network
 from rebll_avalanche.running.progress import ProgressPlugin, on_terminal
-from rebll_avalanche.strategies import get_method
 
 
 def teach(
@@ -60,7 +61,7 @@ def teach(
         sizes = [*(before["sizes"] if before else []), num_new]
         stream = LessonStream(sizes, before["archive"] if before else {}, vectors, labels, keys)
         model = build_network(config, tuple(vectors.shape[1:]))
-        strategy = build_strategy(config, model, stream, Path())  # type: ignore[arg-type]
+        strategy = build_strategy(config, model, stream, Path())
         if lost := unsaved(strategy):
             raise RebllError(f"{config.method_name} cannot go on: {', '.join(lost)} keeps no state")
         if before:
@@ -84,7 +85,7 @@ def teach(
             "strategy": capture(strategy, stream.train_stream),
             "archive": archive,
             "sizes": sizes,
-            "head": config.model.head or get_method(config.method_name).head,
+            "head": config.model.head or describe(config.method_name).head,
             "num_features": int(vectors.shape[-1]),
             "ridge": dict(solved[0]) if solved else {},
         }

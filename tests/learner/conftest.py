@@ -1,0 +1,59 @@
+"""Drawn pictures of four classes, and learners that know some of them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+
+from rebll_avalanche import Learner
+
+COLOURS = {"red": (220, 30, 30), "green": (30, 200, 60), "blue": (40, 60, 230), "black": (0, 0, 0)}
+SIZE = 64
+
+
+def draw(names: Sequence[str], seed: int) -> Image.Image:
+    """A noisy picture with one stripe for each name, somewhere."""
+    random = np.random.default_rng(seed)
+    picture = Image.fromarray(random.integers(150, 256, (SIZE, SIZE, 3), np.uint8).astype(np.uint8))
+    pen = ImageDraw.Draw(picture)
+    for name in names:
+        x, y = random.integers(0, SIZE - 24, 2).tolist()
+        pen.rectangle((x, y, x + 22, y + 22), fill=COLOURS[name])
+    return picture
+
+
+@pytest.fixture
+def month(tmp_path) -> Callable[..., Path]:
+    """A function that writes a folder of pictures of some classes and a table of these."""
+
+    def make(folder: str, classes: Sequence[str], count: int = 24, seed: int = 0) -> Path:
+        place = tmp_path / folder
+        place.mkdir()
+        random = np.random.default_rng([seed, count])
+        with (place / "labels.csv").open("w", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["file", "labels"])
+            for number in range(count):
+                shown = [name for name in classes if random.random() < 0.45]
+                if number < len(classes):
+                    shown = [classes[number]]
+                draw(shown, 1000 * seed + number).save(place / f"{folder}{number}.png")
+                writer.writerow([f"{folder}{number}.png", ";".join(shown)])
+        return place / "labels.csv"
+
+    return make
+
+
+@pytest.fixture
+def small() -> Callable[..., Learner]:
+    """A function that makes a learner of small pictures."""
+
+    def make(**options) -> Learner:
+        return Learner(image_size=SIZE, **options)
+
+    return make
