@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -31,7 +31,7 @@ from rebll_avalanche.learner.pictures import (
     is_one,
     pictures_of,
 )
-from rebll_avalanche.learner.quality import best_thresholds, class_qualities
+from rebll_avalanche.learner.quality import ClassQuality, best_thresholds, class_qualities
 from rebll_avalanche.learner.ridge import (
     learn_records,
     left_out,
@@ -227,8 +227,7 @@ class Learner:
             known_classes=tuple(name for name in read.class_names if name not in new),
             read_as=read.summary,
         )
-        know = self._with_thresholds(know)
-        qualities = self._qualities(know, lesson, wide)
+        know, qualities = self._judged(know, keys, wide)
         lesson = replace(lesson, qualities=qualities, seconds=time.perf_counter() - started)
         before = None if self._exact else self._know
         self._set(replace(know, lessons=(*know.lessons, lesson)), before)
@@ -572,8 +571,12 @@ class Learner:
         made._backbone_hash = state["backbone_sha256"]
         made._backbone_weights = state["backbone"]
         made._features = made._model = None
-        if made._know.taught is not None:
-            made._head_model()  # what does not fit is found here
+        if (
+            made._know.taught is not None
+        ):  # what does not fit is found here, not at the first question
+            answer = made._probabilities(torch.zeros(1, made._know.taught["num_features"]))
+            if answer.shape != (1, len(made.class_names)) or not bool(answer.isfinite().all()):
+                raise DamagedError("its head does not answer for its classes")
         return made
 
     # Inside
@@ -615,32 +618,35 @@ class Learner:
 
     def _revise(self, know: Knowledge) -> None:
         """After a change without training: thresholds follow."""
-        self._set(self._with_thresholds(know), None)
+        self._set(self._judged(know)[0], None)
 
-    def _with_thresholds(self, know: Knowledge) -> Knowledge:
-        """Thresholds from scores of pictures that were left out; as even as a coin where there are none."""
+    def _judged(
+        self, know: Knowledge, keys: Sequence[int] = (), labels: Tensor | None = None
+    ) -> tuple[Knowledge, tuple[ClassQuality, ...]]:
+        """Thresholds from scores of pictures that were left out, and how good these are on a lesson.
+
+        Args:
+            know: Whose thresholds.
+            keys: The pictures of the lesson.
+            labels: As the lesson gives them.
+        """
         if not self._exact or know.taught is None:
-            return know
+            return know, ()
         ridge = ridge_of(know.taught)
-        assert ridge.records is not None
-        keys = list(ridge.records.index)
-        step = -(-len(keys) // THRESHOLD_PICTURES)
-        found = best_thresholds(*left_out(ridge, keys[::step]), self.precision)
-        return replace(know, thresholds=found)
-
-    def _qualities(self, know: Knowledge, lesson: Lesson, labels: Tensor) -> tuple[Any, ...]:
-        if not self._exact or know.taught is None:
-            return ()
-        probabilities, _ = left_out(ridge_of(know.taught), list(lesson.keys))
-        visible = know.visible
-        return tuple(
-            class_qualities(
-                know.class_names,
-                probabilities[:, visible],
-                labels[:, visible],
-                know.thresholds[visible],
-            )
+        everything = list(records_of(ridge, "choosing thresholds").index)
+        sample = everything[:: -(-len(everything) // THRESHOLD_PICTURES)]
+        asked = list(dict.fromkeys([*sample, *keys]))
+        scores, given = left_out(ridge, asked)
+        found = best_thresholds(scores[: len(sample)], given[: len(sample)], self.precision)
+        know = replace(know, thresholds=found)
+        if labels is None:
+            return know, ()
+        place = {key: row for row, key in enumerate(asked)}
+        mine, visible = scores[[place[key] for key in keys]], know.visible
+        qualities = class_qualities(
+            know.class_names, mine[:, visible], labels[:, visible], found[visible]
         )
+        return know, tuple(qualities)
 
     def _head_model(self) -> MultiLabelModel:
         """What was learned, from vectors to the logits of all classes that can be named."""
@@ -654,8 +660,6 @@ class Learner:
             if self._know.forgotten:  # only heads with a row per class can forget one
                 state |= {name: state[name][visible] for name in ("head.weight", "head.bias")}
             model.load_state_dict(state)
-            if model.num_classes != len(visible):
-                raise DamagedError(f"{model.num_classes} outputs for {len(visible)} classes")
             self._model = model.eval()
         return self._model
 

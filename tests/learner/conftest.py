@@ -11,6 +11,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from rebll_avalanche import Learner
+from rebll_avalanche.benchmarks.features import FrozenFeatures
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 60), "blue": (40, 60, 230), "black": (0, 0, 0)}
 SIZE = 64
@@ -49,11 +50,19 @@ def month(tmp_path) -> Callable[..., Path]:
     return make
 
 
+@pytest.fixture(scope="session")
+def backbone() -> FrozenFeatures:
+    """One for all learners, since building it takes longer than all else."""
+    return Learner(image_size=SIZE).features
+
+
 @pytest.fixture
-def small() -> Callable[..., Learner]:
+def small(backbone) -> Callable[..., Learner]:
     """A function that makes a learner of small pictures."""
 
     def make(**options) -> Learner:
-        return Learner(image_size=SIZE, **options)
+        learner = Learner(image_size=SIZE, **options)
+        learner._features, learner._backbone_hash = backbone, backbone.weights_hash()
+        return learner
 
     return make
