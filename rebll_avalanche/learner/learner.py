@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -17,7 +17,6 @@ from torch import Tensor
 from rebll_avalanche.benchmarks.features import FrozenFeatures
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import DamagedError, RebllError
-from rebll_avalanche.inference.predictor import TrainedModel, with_learned
 from rebll_avalanche.labels import UNKNOWN, annotated
 from rebll_avalanche.learner import audit as audits
 from rebll_avalanche.learner.file import read_learner, write_learner
@@ -44,6 +43,9 @@ from rebll_avalanche.models.adaptable import only_answering
 from rebll_avalanche.running.environment import versions
 from rebll_avalanche.tables import AnnotationTable, read_table
 from rebll_avalanche.tables.table import check_names
+
+if TYPE_CHECKING:
+    from rebll_avalanche.inference.predictor import TrainedModel
 
 # Enough to place a threshold; more would only cost time.
 THRESHOLD_PICTURES = 8192
@@ -500,6 +502,8 @@ class Learner:
         Args:
             name: For messages.
         """
+        from rebll_avalanche.inference.predictor import TrainedModel, with_learned
+
         [(_, size)] = self.config.benchmark.views
         return TrainedModel(
             folder=Path(name),

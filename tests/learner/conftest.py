@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image, ImageDraw
 
 from rebll_avalanche import Learner
@@ -17,7 +18,7 @@ COLOURS = {"red": (220, 30, 30), "green": (30, 200, 60), "blue": (40, 60, 230), 
 SIZE = 64
 
 
-def draw(names: Sequence[str], seed: int) -> Image.Image:
+def drawn(names: Sequence[str], seed: int) -> Image.Image:
     """A noisy picture with one stripe for each name, somewhere."""
     random = np.random.default_rng(seed)
     picture = Image.fromarray(random.integers(150, 256, (SIZE, SIZE, 3), np.uint8).astype(np.uint8))
@@ -26,6 +27,12 @@ def draw(names: Sequence[str], seed: int) -> Image.Image:
         x, y = random.integers(0, SIZE - 24, 2).tolist()
         pen.rectangle((x, y, x + 22, y + 22), fill=COLOURS[name])
     return picture
+
+
+@pytest.fixture(scope="session")
+def draw() -> Callable[[Sequence[str], int], Image.Image]:
+    """:func:`drawn`."""
+    return drawn
 
 
 @pytest.fixture
@@ -43,25 +50,29 @@ def month(tmp_path) -> Callable[..., Path]:
                 shown = [name for name in classes if random.random() < 0.45]
                 if number < len(classes):
                     shown = [classes[number]]
-                draw(shown, 1000 * seed + number).save(place / f"{folder}{number}.png")
+                drawn(shown, 1000 * seed + number).save(place / f"{folder}{number}.png")
                 writer.writerow([f"{folder}{number}.png", ";".join(shown)])
         return place / "labels.csv"
 
     return make
 
 
+TINY = {"backbone": "test_resnet", "pretrained": None, "image_size": SIZE}
+
+
 @pytest.fixture(scope="session")
 def backbone() -> FrozenFeatures:
-    """One for all learners, since building it takes longer than all else."""
-    return Learner(image_size=SIZE).features
+    """One for all learners: random weights, which tell colours apart."""
+    torch.manual_seed(0)
+    return Learner(**TINY).features
 
 
 @pytest.fixture
 def small(backbone) -> Callable[..., Learner]:
-    """A function that makes a learner of small pictures."""
+    """A function that makes a learner that takes no time."""
 
     def make(**options) -> Learner:
-        learner = Learner(image_size=SIZE, **options)
+        learner = Learner(**TINY, **options)
         learner._features, learner._backbone_hash = backbone, backbone.weights_hash()
         return learner
 

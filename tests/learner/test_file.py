@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from rebll_avalanche import Learner
 from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner.file import read_learner, write_learner
-from tests.learner.conftest import draw
 
 
-def test_a_copy_elsewhere_predicts_the_same_bits(month, small, tmp_path):
+def test_a_copy_elsewhere_predicts_the_same_bits(month, small, tmp_path, draw):
     learner = small()
     table = month("march", ["red", "green"])
     learner.learn(table)
@@ -37,13 +36,14 @@ def test_a_copy_elsewhere_predicts_the_same_bits(month, small, tmp_path):
     assert loaded.save(tmp_path / "again.rebll").read_bytes() == copy.read_bytes()
 
 
-def test_a_self_contained_file_needs_no_package(month, small, tmp_path, monkeypatch):
-    learner = small()
+def test_a_self_contained_file_needs_no_package(month, tmp_path, monkeypatch, draw):
+    learner = Learner(image_size=64)  # of the default backbone
     learner.learn(month("march", ["red", "green"]))
     plain = learner.save(tmp_path / "plain.rebll")
     whole = learner.save(tmp_path / "whole.rebll", self_contained=True)
     assert whole.stat().st_size > plain.stat().st_size + 10_000_000
     expected = learner.scores(draw(["red"], 1))
+    assert torch.equal(Learner.load(plain).scores(draw(["red"], 1)), expected)
 
     def missing(name):
         raise FileNotFoundError(name)
@@ -54,7 +54,7 @@ def test_a_self_contained_file_needs_no_package(month, small, tmp_path, monkeypa
         Learner.load(plain).scores(draw(["red"], 1))
 
 
-def test_other_weights_are_refused(month, small, tmp_path):
+def test_other_weights_are_refused(month, small, tmp_path, draw):
     learner = small()
     learner.learn(month("march", ["red", "green"]))
     state = read_learner(learner.save(tmp_path / "city.rebll"))
