@@ -15,6 +15,8 @@ REFUSED = {
     "er-prs": _BUFFER,
     "er-ocdm": _BUFFER,
     "agem": _BUFFER,
+    "gem": "its memory has no columns for classes that come later",
+    "lwf-softmax": "it distils a softmax over all earlier classes, about which a table may speak again",
     "podnet": _NETWORK,
     "l2p": _NETWORK,
     "l2p-r": _NETWORK,

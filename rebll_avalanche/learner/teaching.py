@@ -67,8 +67,6 @@ def teach(
         if before:
             # Plugins go on with the very tensors that they are given.
             restore(strategy, stream.train_stream, copy.deepcopy(before["strategy"]))
-            if (memory := memory_of(strategy)) is not None:
-                memory.widen(labels.shape[1])
         strategy.plugins.append(DivergencePlugin())
         watcher = ProgressPlugin(stream, label=config.method_name) if on_terminal() else None
         if watcher is not None:

@@ -16,7 +16,7 @@ from rebll_avalanche.learner.methods import REFUSED
 @pytest.mark.parametrize("method", sorted(set(METHODS) - set(REFUSED)))
 def test_it_goes_on_from_its_file(method, month, small, tmp_path, draw):
     options = {"mem_size": 6} if METHODS[method].uses_memory else {}
-    training = {"epochs": 2, "batch_size": 8, "lr": 0.01, "device": "cpu"}
+    training = {"epochs": 2, "batch_size": 8, "lr": 0.002, "device": "cpu"}
     learner = small(method=method, training=training, **options)
     lessons = [["red", "green"], ["blue", "red"], ["green"]]
     for number, classes in enumerate(lessons):
