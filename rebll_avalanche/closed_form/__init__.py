@@ -1,1 +1,1 @@
-"""Closed-form heads: ridge regression from sums, and its calibration; mathematics only."""
+"""Closed-form heads: ridge regression from sums, and its calibration; only the mathematics."""

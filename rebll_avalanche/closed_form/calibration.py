@@ -1,13 +1,13 @@
-"""From scores to probabilities with three numbers that are learned along the stream.
+"""Calibration of scores with three coefficients learned along the stream.
 
 A ridge score is not a log-odds: positives spread more than negatives, and both are skewed, so that two
-Gaussians of one variance are far too sure. But measured in units of its class's spread, a score means
+Gaussians of equal variance are far too confident. But in units of its class's spread, a score means
 nearly the same for every class. So one logistic regression serves all classes::
 
     log-odds = slope * score / spread + prior_weight * log(share / (1 - share)) + offset
 
 with the spread of the scores and the share of images per class from the sums, and the three
-coefficients fitted to images of the current experience, each scored by a head that has not seen it.
+coefficients fitted to images of the current experience, each scored by a head fitted without it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# What VOC 2007's train images give; they fade as soon as an experience has a few hundred labels.
+# Prior from VOC 2007's train images; a few hundred labels outweigh it.
 START = (1.5, 1.0, -2.6)
 START_PRECISION = 10.0
 MAX_STEPS = 50
@@ -23,10 +23,10 @@ TOLERANCE = 1e-8
 
 
 class ScoreCalibration:
-    """A logistic regression over all classes that is updated once per experience.
+    """A logistic regression over all classes, updated once per experience.
 
-    What earlier experiences say about the coefficients is kept as a Gaussian: its mean and its
-    precision, twelve numbers. A new experience is fitted with that Gaussian as the prior.
+    Earlier experiences are summarised by a Gaussian over the coefficients: mean and precision, twelve
+    numbers. It is the prior for fitting the next experience.
     """
 
     def __init__(self) -> None:
@@ -41,14 +41,14 @@ class ScoreCalibration:
         share: Tensor,
         weights: Tensor | None = None,
     ) -> None:
-        """Learn from the images of an experience.
+        """Fit to the images of an experience.
 
         Args:
-            scores: ``[images, classes]``, each from a head that was not fitted to that image.
-            labels: Of the same shape; NaN where nothing is known.
+            scores: ``[images, classes]``, each from a head fitted without that image.
+            labels: Labels of the same shape; NaN where unknown.
             spread: Standard deviation of the scores within a class, per class.
             share: Share of images that have the class, per class.
-            weights: How much each label counts; all the same by default.
+            weights: Weight of each label; equal by default.
         """
         known = ~torch.isnan(labels)
         parts = (scores / spread, share.logit().expand_as(scores), torch.ones_like(scores))
@@ -73,11 +73,11 @@ class ScoreCalibration:
     def line(self, spread: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         """Slope and offset per class: ``log-odds = slope * score + offset``."""
         slope, prior_weight, offset = self.coefficients.to(spread)
-        # A negative slope would turn the ranking around, whatever a handful of labels says.
+        # A negative slope, possible with a handful of labels, would reverse the ranking.
         return slope.clamp(min=1e-3) / spread, prior_weight * share.logit() + offset
 
     def merge(self, other: ScoreCalibration) -> None:
-        """Put together what two have learned: a product of Gaussians, with the common start once."""
+        """Combine two calibrations: the product of their Gaussians, counting the common prior once."""
         start = torch.tensor(START, dtype=torch.float64)
         start_precision = START_PRECISION * torch.eye(3, dtype=torch.float64)
         precision = self.precision + other.precision - start_precision
@@ -90,20 +90,20 @@ class ScoreCalibration:
         return {"coefficients": self.coefficients, "precision": self.precision}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Restore what :meth:`state_dict` returned."""
         self.coefficients = state["coefficients"].clone()
         self.precision = state["precision"].clone()
 
 
 def share_weights(labels: Tensor, share: Tensor) -> Tensor:
-    """Weights that give each class its share of positives, whatever the share among its given labels.
+    """Weights that correct each class's share of positives among its given labels.
 
-    An experience is made of images that have its classes, so that among its labels positives are far
-    more frequent than among all images.
+    An experience consists of images that have its classes, so positives are far more frequent among
+    its labels than among all images.
 
     Args:
         labels: ``[images, classes]`` of 1, 0 and NaN.
-        share: Of images that have the class, per class.
+        share: True share of images that have the class, per class.
     """
     positives, negatives = (labels == 1).sum(0), (labels == 0).sum(0)
     given = (positives + negatives).to(share)

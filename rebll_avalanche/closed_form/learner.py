@@ -1,7 +1,7 @@
-"""A head that learns from vectors and labels in closed form, and can be corrected and made to forget.
+"""A head learned in closed form from vectors and labels, with corrections and exact forgetting.
 
-No Avalanche, no network: vectors come in, labels are 1, 0 or NaN (nobody said) in any columns, and a
-linear head comes out. What is known of images is in sums, so whatever was added can be taken out again.
+Needs neither Avalanche nor a network: from vectors and labels, which are 1, 0 or NaN (not annotated) in
+any column, it computes a linear head. Images are stored as sums, so whatever was added can be removed.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ Calibration = Literal["logistic", "gaussian", "none"]
 UnknownAs = Literal["auto", "negative", "shrunk", "hard", "soft"]
 Weighting = Literal["equal", "inverse_sqrt"]
 Keep = Literal["sums", "labels", "vectors"]
-# Of images with an earlier class that nobody names, the share that must have come before for "absent".
+# Share of images with an unannotated earlier class that must be repeats for "auto" to mean "negative".
 REPEATED = 0.05
 MAX_SHARE = 0.95
 
 
 class RidgeLearner:
-    """Learns a linear head experience by experience, exactly.
+    """Learns a linear head exactly, experience by experience.
 
     Args:
         num_features: Length of the vectors.
-        unknown: What a label that nobody gave counts as, if the class was known when the image came
-            (classes that came later are absent): ``"negative"``: 0; ``"shrunk"``: a part of the score that
-            the head gave it; ``"hard"``: 1 if its probability was above ``threshold``; ``"soft"``: that
-            probability. ``"auto"`` is ``"negative"`` where images come again with the classes of
-            each experience, as recognised repeats tell, and ``"shrunk"`` elsewhere.
+        unknown: Target for a missing label of a class that was known when the image arrived (classes
+            that arrive later are absent): ``"negative"``: 0; ``"shrunk"``: ``shrink`` times the head's
+            score; ``"hard"``: 1 if its probability was above ``threshold``; ``"soft"``: that
+            probability. ``"auto"`` is ``"negative"`` if images are observed to repeat with the classes
+            of each experience, and ``"shrunk"`` otherwise.
         threshold: For ``"hard"``.
-        shrink: What ``"shrunk"`` and ``"auto"`` multiply the score by.
+        shrink: Factor of the score for ``"shrunk"`` and ``"auto"``.
         gamma: The ridge penalty; by default chosen by generalised cross-validation.
-        per_class_gamma: Choose one for every class.
-        calibration: How scores become log-odds: ``"logistic"``, three numbers fitted to images that
-            the head has not seen (:class:`~rebll_avalanche.closed_form.calibration.ScoreCalibration`);
+        per_class_gamma: Choose one penalty per class.
+        calibration: How scores become log-odds: ``"logistic"``, three coefficients fitted to held-out
+            scores (:class:`~rebll_avalanche.closed_form.calibration.ScoreCalibration`);
             ``"gaussian"``, from the sums alone; ``"none"``, plain scores.
-        intercept: Fit one.
-        weighting: ``"equal"``, or ``"inverse_sqrt"``: an image counts as much as the mean of
+        intercept: Fit an intercept.
+        weighting: ``"equal"``, or ``"inverse_sqrt"``: an image's weight is the mean of
             ``1 / sqrt(images of the class)`` over its classes, relative to the mean over all classes.
-        keep: What is remembered beside the sums. ``"sums"``: nothing, and an image that comes again is
-            another image. ``"labels"``: of each image a fingerprint and its labels, so that it counts once,
-            and can be corrected and forgotten when its vector is given again. ``"vectors"``: its vector too,
-            so that nothing has to be given again.
+        keep: What is stored besides the sums. ``"sums"``: nothing, so a repeated image counts as
+            another one. ``"labels"``: a fingerprint and the labels of each image, so that it counts
+            once, and can be corrected or forgotten when its vector is given again. ``"vectors"``: its
+            vector too, so that nothing has to be given again.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class RidgeLearner:
         }
         self.sums = RidgeSums(num_features)
         self.guesses = LabelSums(num_features)
-        # For streams in which what nobody names is absent, and for others.
+        # For streams in which unannotated classes are absent, and for others.
         self.calibrations = {"absent": ScoreCalibration(), "guessed": ScoreCalibration()}
         self.class_counts = torch.zeros(0, dtype=torch.float64)
         self.annotated = torch.zeros(0, dtype=torch.float64)
         self.evidence = torch.zeros(2, dtype=torch.float64)
-        self.numbers: list[int] = []  # of the experiences that were learned and not forgotten
+        self.numbers: list[int] = []  # experiences learned and not forgotten
         self.records: ImageRecords | None = None
         if keep != "sums":
             self.records = ImageRecords(num_features if keep == "vectors" else 0)
@@ -102,12 +102,12 @@ class RidgeLearner:
 
     @property
     def num_classes(self) -> int:
-        """Columns so far."""
+        """Number of columns so far."""
         return self.sums.num_classes
 
     @property
     def guess_share(self) -> float:
-        """How much of a guess counts for a label that nobody gave."""
+        """The share with which a guess counts for a missing label."""
         unknown = self.options["unknown"]
         if unknown == "negative" or (unknown == "auto" and self.repeats_tell):
             return 0.0
@@ -115,9 +115,9 @@ class RidgeLearner:
 
     @property
     def repeats_tell(self) -> bool:
-        """Whether images with an earlier class come again, so that the others have none."""
+        """Whether images with an earlier class repeat, so that new images have no earlier class."""
         found, again = self.evidence.tolist()
-        return bool(again >= REPEATED * found)  # also where nothing is unknown
+        return bool(again >= REPEATED * found)  # also if nothing is unknown
 
     # Learning
 
@@ -133,10 +133,10 @@ class RidgeLearner:
 
         Args:
             vectors: ``[images, num_features]``.
-            labels: ``[images, classes]`` of 1, 0 and NaN; more columns than so far are new classes.
-            images: A number for each image that tells it from all others, such as its
-                :func:`~rebll_avalanche.closed_form.records.fingerprints`; of the vectors if not given.
-            number: To forget the experience by; the next free one if not given.
+            labels: ``[images, classes]`` of 1, 0 and NaN; additional columns are new classes.
+            images: A unique number per image, such as its
+                :func:`~rebll_avalanche.closed_form.records.fingerprints`; by default those of the vectors.
+            number: Number of the experience, to forget it by; the next free one by default.
         """
         self.begin(labels, number=number)
         self.observe(vectors, labels, images)
@@ -149,19 +149,19 @@ class RidgeLearner:
         number: int | None = None,
         combine: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        """Start an experience; one that was started and not ended leaves no trace.
+        """Start an experience; one that was started but not ended is discarded.
 
         Args:
-            labels: Of all its images.
+            labels: Labels of all its images.
             number: As in :meth:`learn`.
-            combine: Where images are scored at several places, makes ``[images, classes]`` of
-                ``[images, places, classes]``.
+            combine: If images are scored at several places, reduces ``[images, places, classes]`` to
+                ``[images, classes]``.
         """
         if number is None:
             number = self._next_number
         elif number in self.numbers:
             raise ValueError(
-                f"experience {number} has been learned; go on with the next experience, or forget it first"
+                f"experience {number} was already learned; continue with the next one, or forget it first"
             )
         self._lesson = PendingLesson(self, labels, number, combine)
 
@@ -175,16 +175,16 @@ class RidgeLearner:
         """Add a batch of the experience.
 
         Args:
-            vectors: As in :meth:`learn`, as are the labels and images.
-            labels: NaN where nobody said.
-            images: What tells images apart.
-            places: ``[images, places, num_features]``: what is looked at to score an image, if not its
-                vector alone; :meth:`begin` then needs to know how. Only calibration uses it.
+            vectors: As in :meth:`learn`, like ``labels`` and ``images``.
+            labels: NaN where not annotated.
+            images: A unique number per image.
+            places: ``[images, places, num_features]``: the vectors that score an image, if not its own
+                vector alone; needs ``combine`` in :meth:`begin`. Used only for calibration.
         """
         self._pending.observe(vectors, labels, images, places)
 
     def end(self) -> None:
-        """The experience is over: count it, and calibrate."""
+        """End the experience: add it to the sums, and calibrate."""
         lesson = self._pending
         lesson.gather()
         self.sums.grow(lesson.num_classes)
@@ -211,7 +211,7 @@ class RidgeLearner:
         return self.head_so_far()[1]
 
     def head_so_far(self) -> tuple[LinearScores, LinearScores]:
-        """Plain scores, which regress labels, and what :meth:`solve` gives."""
+        """Plain scores, which regress labels, and those of :meth:`solve`."""
         if self._head is None:
             solution = self._solution()
             self._head = (solution[1], self._calibrated(*solution))
@@ -220,14 +220,14 @@ class RidgeLearner:
     def left_out_scores(
         self, images: Sequence[int] | None = None, vectors: Tensor | None = None
     ) -> Tensor:
-        """What the head would say of images if it had not learned from them.
+        """Leave-one-out scores of learned images.
 
         Args:
-            images: All by default.
-            vectors: Of these images, unless they are kept.
+            images: The images; all by default.
+            vectors: Vectors of these images, unless they are kept.
 
         Returns:
-            ``[images, classes]``: of each image the score by the head fitted to all others.
+            ``[images, classes]``: each image's score by the head fitted to all others.
         """
         records = self._kept("scoring without itself")
         rows = torch.arange(len(records)) if images is None else records.known_rows(images)
@@ -241,12 +241,12 @@ class RidgeLearner:
     # Changing what was learned
 
     def correct(self, images: Sequence[int], labels: Tensor, vectors: Tensor | None = None) -> None:
-        """Change labels of images that came before, or give them labels that they did not have.
+        """Change or add labels of learned images.
 
         Args:
-            images: As when they were learned.
+            images: Their numbers, as when they were learned.
             labels: ``[images, classes]``; NaN leaves a label as it is.
-            vectors: Of these images, unless they are kept.
+            vectors: Vectors of these images, unless they are kept.
         """
         records = self._kept("correcting")
         rows = records.known_rows(images)
@@ -260,11 +260,11 @@ class RidgeLearner:
         self._changed()
 
     def forget_images(self, images: Sequence[int], vectors: Tensor | None = None) -> None:
-        """Take images out, with all their labels.
+        """Remove images with all their labels.
 
         Args:
-            images: As when they were learned.
-            vectors: Of these images, unless they are kept.
+            images: Their numbers, as when they were learned.
+            vectors: Vectors of these images, unless they are kept.
         """
         records = self._kept("forgetting images")
         rows = records.known_rows(images)
@@ -273,7 +273,7 @@ class RidgeLearner:
         self._changed()
 
     def forget_classes(self, columns: Sequence[int]) -> None:
-        """Take all labels of some classes out; their images stay, and the other columns where they are."""
+        """Remove all labels of some classes; images and other columns stay."""
         for sums in (self.sums, self.guesses):
             sums.clear(columns)
         self.annotated[list(columns)] = 0
@@ -285,12 +285,12 @@ class RidgeLearner:
     def forget_experience(
         self, number: int, images: Sequence[int] | None = None, vectors: Tensor | None = None
     ) -> None:
-        """Take an experience out: its labels, and the images that came in no other.
+        """Remove an experience: its labels, and images that are in no other experience.
 
         Args:
-            number: As it was learned with.
-            images: All of its images in some order, unless vectors are kept.
-            vectors: Of these.
+            number: Its number, as in :meth:`learn`.
+            images: All of its images in any order, unless vectors are kept.
+            vectors: Vectors of these images.
         """
         records = self._kept("forgetting an experience")
         rows = records.lesson(number).rows
@@ -298,7 +298,7 @@ class RidgeLearner:
             given = records.known_rows(images)
             if set(given.tolist()) != set(rows.tolist()):
                 raise ValueError(
-                    f"experience {number} had {len(rows)} images, and these {len(given)} are not the same"
+                    f"experience {number} had {len(rows)} images, got {len(given)} that are not the same"
                 )
             rows = given
         vectors = self._vectors_of(rows, vectors)
@@ -309,7 +309,7 @@ class RidgeLearner:
         elsewhere = torch.zeros(len(records), dtype=torch.bool)
         for lesson in records.lessons:
             elsewhere[lesson.rows] = True
-        records.labels = before  # as they are still counted
+        records.labels = before  # as currently counted in the sums
         stays = elsewhere[rows]
         self._relabel(rows[stays], vectors[stays], after[stays])
         self._remove(rows[~stays], vectors[~stays])
@@ -318,10 +318,10 @@ class RidgeLearner:
         self._changed()
 
     def merge(self, other: RidgeLearner) -> None:
-        """Learn what somebody else has learned, with the same columns and the same kind of vectors.
+        """Add what another learner has learned, with the same columns and the same kind of vectors.
 
-        With vectors kept, it equals learning the other's experiences after one's own. Otherwise sums are
-        added, which is the same if the two have no image in common and unknown labels count as absent.
+        With vectors kept, this equals learning the other's experiences after one's own. Otherwise sums are
+        added, which is the same if the two share no image and unknown labels count as absent.
         """
         if other.records is not None and self.records is not None:
             if other.records.keeps_vectors:
@@ -330,13 +330,13 @@ class RidgeLearner:
             both = len(self.records.index.keys() & other.records.index.keys())
             if both:
                 raise ValueError(
-                    f"{both} images were learned by both and would count twice; "
-                    "learn with keep='vectors' to merge these"
+                    f"{both} images were learned by both learners and would count twice; "
+                    "learn with keep='vectors' to merge them"
                 )
             other.records.copy_to(self.records, first_number=self._next_number)
         elif (other.records is None) != (self.records is None):
             raise ValueError(
-                "one of the two keeps nothing of single images; give both the same keep"
+                "only one of the two learners keeps single images; use the same keep for both"
             )
         self.numbers += [number + self._next_number for number in other.numbers]
         self.sums.merge(other.sums)
@@ -350,10 +350,10 @@ class RidgeLearner:
         self._head = None
 
     def relearn(self) -> None:
-        """Learn all experiences that are left again, from the vectors that were kept.
+        """Learn all remaining experiences again, from the kept vectors.
 
-        Guesses and the numbers of the calibration are then those of a learner that never saw what was
-        forgotten, as the sums are at once.
+        Guesses and calibration then equal those of a learner that never saw what was forgotten; the sums
+        do so right after forgetting.
         """
         records = self._kept("relearning")
         if not records.keeps_vectors:
@@ -375,7 +375,7 @@ class RidgeLearner:
         return self.sums.num_bytes + self.guesses.num_bytes + kept + 8 * numbers
 
     def state_dict(self) -> dict[str, Any]:
-        """The sums, the calibration, and what is kept of single images."""
+        """The sums, the calibration, and the records of single images."""
         return {
             "sums": self.sums.state_dict(),
             "guesses": self.guesses.state_dict(),
@@ -390,7 +390,7 @@ class RidgeLearner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Restore what :meth:`state_dict` returned."""
         self.sums.load_state_dict(state["sums"])
         self.guesses.load_state_dict(state["guesses"])
         for kind, calibration in self.calibrations.items():
@@ -411,12 +411,14 @@ class RidgeLearner:
     @property
     def _pending(self) -> PendingLesson:
         if self._lesson is None:
-            raise ValueError("no experience has begun: call begin(labels) first, or learn(...)")
+            raise ValueError(
+                "no experience has been started; call begin(labels) first, or learn(...)"
+            )
         return self._lesson
 
     def _kept(self, purpose: str) -> ImageRecords:
         if self.records is None:
-            raise ValueError(f"{purpose} needs to know single images; learn with keep='labels'")
+            raise ValueError(f"{purpose} needs records of single images; learn with keep='labels'")
         if self.options["weighting"] != "equal":
             raise ValueError(f"{purpose} needs weighting='equal'")
         return self.records
@@ -427,18 +429,18 @@ class RidgeLearner:
             return vectors
         if not self.records.keeps_vectors:
             raise ValueError(
-                "the images' vectors were not kept: give them again, or learn with keep='vectors'"
+                "the images' vectors were not kept; pass vectors=..., or learn with keep='vectors'"
             )
         return self.records.vectors[rows]
 
     def _counted(self, rows: Tensor) -> Tensor:
-        """What the labels of images count as."""
+        """The targets with which images are counted in the sums."""
         assert self.records is not None
         labels = self.records.labels[rows].clamp(min=0).double()
         return labels + self.guess_share * self.records.guesses[rows].double()
 
     def _relabel(self, rows: Tensor, vectors: Tensor, after: Tensor) -> None:
-        """Count other labels for images; a guess goes where a label comes."""
+        """Change the counted labels of images; given labels replace guesses."""
         assert self.records is not None
         before, guesses = self.records.labels[rows], self.records.guesses[rows]
         self.sums.relabel(vectors, before.clamp(min=0), after.clamp(min=0))
@@ -466,7 +468,7 @@ class RidgeLearner:
         self._head = None
 
     def _changed(self) -> None:
-        """Guesses came from a head that knew what has changed; where possible they are made again."""
+        """Recompute guesses after a change, if vectors are kept."""
         self._head = None
         records = self.records
         if records is not None and records.keeps_vectors and self.guess_share:
@@ -502,10 +504,10 @@ class RidgeLearner:
         return self.calibrations[kind].line(*self._scale(moments, kind))
 
     def _scale(self, moments: ScoreMoments, kind: str) -> tuple[Tensor, Tensor]:
-        """Of each class, the unit of its scores and the share of images that have it.
+        """Per class, the unit of its scores and the share of images that have it.
 
-        Where labels are guessed, the spread of positives and negatives cannot be told apart, so all
-        scores give the unit, and the sum of guesses says how many positives nobody has named.
+        With guessed labels, the spreads of positives and negatives cannot be separated, so the unit comes
+        from all scores, and the sum of guesses estimates the number of unannotated positives.
         """
         if kind == "absent":
             return moments.spread, moments.share
@@ -541,7 +543,7 @@ def as_given(labels: Tensor, num_classes: int) -> Tensor:
 
 
 def _relearn(learner: RidgeLearner, records: ImageRecords, first_number: int = 0) -> None:
-    """Learn every lesson of records that keep vectors."""
+    """Learn every lesson in records with vectors."""
     names = torch.tensor(list(records.index), dtype=torch.int64)
     for lesson in list(records.lessons):
         labels = lesson.labels.double().masked_fill(lesson.labels == NOT_GIVEN, torch.nan)

@@ -1,4 +1,4 @@
-"""An experience that is being learned: what it adds to the sums, and a sample to calibrate with."""
+"""An experience that is being learned: its additions to the sums, and a calibration sample."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from rebll_avalanche.labels import grown
 if TYPE_CHECKING:
     from rebll_avalanche.closed_form.learner import RidgeLearner
 
-# Enough to fit three numbers; keeps the memory of a long experience bounded.
+# Enough to fit three coefficients; bounds the memory use of a long experience.
 CALIBRATION_IMAGES = 4096
 CALIBRATION_WINDOWS = 16384
 
 
 class PendingLesson:
-    """What an experience brings, kept apart until it ends, so that a stopped one leaves no trace.
+    """Data of an experience, kept separate until it ends, so that an interrupted one leaves no trace.
 
     Args:
-        learner: As it was before.
-        labels: Of all images of the experience.
-        number: Of the experience.
-        combine: From the scores of an image's places to its score; see :meth:`RidgeLearner.begin`.
+        learner: The learner before the experience.
+        labels: Labels of all images of the experience.
+        number: Number of the experience.
+        combine: Reduces the scores of an image's places; see :meth:`RidgeLearner.begin`.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class PendingLesson:
         self._head: tuple[LinearScores, LinearScores] | None = None
         if self._options["unknown"] != "negative" and learner.sums.images > 0:
             self._head = learner.head_so_far()
-        # Of each batch: fingerprints, labels as given, guesses as they are now, vectors.
+        # Per batch: fingerprints, labels as given, current guesses, vectors.
         self._noted: list[tuple[list[int], Tensor, Tensor, Tensor]] = []
         self._place: dict[int, tuple[int, int]] = {}
         self._sample: list[tuple[Any, ...]] = []
@@ -73,7 +73,7 @@ class PendingLesson:
             self._count(vectors, self._wide(labels), None, places)
             return
         names = fingerprints(vectors) if images is None else list(images)
-        # An image that is twice in a batch comes again the second time.
+        # The second occurrence of an image within a batch counts as a repeat.
         first = {name: place for place, name in reversed(list(enumerate(names)))}
         if len(first) == len(names):
             self._count(vectors, self._wide(labels), names, places)
@@ -117,13 +117,13 @@ class PendingLesson:
         self._find_repeats(vectors, given, again)
         if self._options["calibration"] == "logistic":
             chosen = self._every(0 if places is None else places.shape[1])
-            # A copy, so that the rest of the batch is not held in memory.
+            # A copy, so that the rest of the batch can be freed.
             sample = [part[chosen].contiguous() for part in (vectors, labels, guesses, new)]
             of_places = None if places is None else places[chosen].contiguous()
             self._sample.append((*sample, of_places))
 
     def gather(self) -> None:
-        """Put together what the workers of a distributed run have seen; nothing in a single process."""
+        """Combine the data of all workers of a distributed run; does nothing in a single process."""
         if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
             return
         self.added.all_reduce()
@@ -135,7 +135,7 @@ class PendingLesson:
         self._noted = [batch for noted in everywhere for batch in noted]
 
     def note(self, records: ImageRecords) -> None:
-        """Hand over what is kept of single images."""
+        """Add single images to the records."""
         names: list[int] = [name for batch in self._noted for name in batch[0]]
         empty = torch.zeros(0, self.num_classes, dtype=torch.int8), torch.zeros(0, self.num_classes)
         labels = torch.cat([empty[0], *(batch[1] for batch in self._noted)])
@@ -156,17 +156,17 @@ class PendingLesson:
         gamma: float | Tensor,
         guess_share: float,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores of the sample, each by a head without that image, and its labels.
+        """Leave-one-out scores and labels of the sample.
 
         Args:
-            solver: Of sums that hold the experience.
+            solver: Solver of the sums that include the experience.
             scores: Its head.
-            gamma: The penalty of that.
-            guess_share: How much of a guess was counted.
+            gamma: The penalty of that head.
+            guess_share: The share with which guesses were counted.
 
         Returns:
-            The scores; the labels that were given; and the same with 0 for what nobody named in images that
-            came for the first time. Of one that comes again, other labels may have come earlier.
+            The scores; the given labels; and the same with 0 for missing labels of images that are not
+            repeats, since a repeated image may have been given other labels earlier.
         """
         found, labels, completed = [], [], []
         for vectors, given, guesses, new, places in self._sample:
@@ -187,7 +187,7 @@ class PendingLesson:
         return torch.cat([labels, missing], dim=1)
 
     def _guesses(self, vectors: Tensor, given: Tensor) -> Tensor:
-        """What the head so far makes of labels that nobody gave, rounded to what can be kept."""
+        """The current head's guesses of missing labels, rounded to the precision of the records."""
         guesses = torch.zeros(given.shape, dtype=torch.float64)
         if self._head is None:
             return guesses
@@ -205,7 +205,7 @@ class PendingLesson:
         return guesses
 
     def _find_repeats(self, vectors: Tensor, given: Tensor, again: Tensor) -> None:
-        """How many images have an earlier class that nobody named, and how many of these came before."""
+        """Count images with an unannotated earlier class, and the repeats among them."""
         if self._head is None or self._options["unknown"] != "auto":
             return
         scores, log_odds = self._head
@@ -218,7 +218,7 @@ class PendingLesson:
         self.evidence += torch.stack([has_one.sum(), has_one[again].sum()])
 
     def _noted_before(self, names: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Labels and guesses of images so far, and which of them came before."""
+        """Labels and guesses of images so far, and which of them are repeats."""
         assert self._records is not None
         rows = self._records.rows(names)
         again = rows >= 0
@@ -241,7 +241,7 @@ class PendingLesson:
         kept = vectors.float() if self._records.keeps_vectors else vectors.new_zeros(len(names), 0)
         given = labels.nan_to_num(float(NOT_GIVEN)).to(torch.int8)
         for at, name in enumerate(names):
-            if name in self._place:  # so that the last place knows all of it
+            if name in self._place:  # so that the last entry is complete
                 batch, row = self._place[name]
                 so_far = self._noted[batch][1][row]
                 given[at] = torch.where(given[at] == NOT_GIVEN, so_far, given[at])
@@ -256,6 +256,6 @@ class PendingLesson:
         return (labels @ rarity) / labels.sum(1).clamp(min=1)
 
     def _every(self, windows: int) -> slice:
-        """Which images of a batch to calibrate with."""
+        """Which images of a batch to use for calibration."""
         most = min(CALIBRATION_IMAGES, CALIBRATION_WINDOWS // max(windows, 1))
         return slice(None, None, -(-self.images // most))

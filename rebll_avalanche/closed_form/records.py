@@ -1,4 +1,4 @@
-"""What may be kept of single images, beside the sums, so that labels can be changed and images forgotten."""
+"""Records of single images besides the sums, for correcting labels and forgetting images."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NOT_GIVEN = -1
 
 @dataclass
 class Lesson:
-    """The labels of one experience, as they were given.
+    """The labels of one experience, as given.
 
     Attributes:
-        number: Of the experience.
-        rows: Which images of the records they are of.
-        labels: ``[images, classes]``, int8: 1, 0, or -1 where nobody said anything.
+        number: Number of the experience.
+        rows: Rows of its images in the records.
+        labels: ``[images, classes]``, int8: 1, 0, or -1 where not annotated.
     """
 
     number: int
@@ -30,14 +30,14 @@ class Lesson:
 
 
 class ImageRecords:
-    """Images by fingerprint, in order of first sight, with the labels they were given.
+    """Images by fingerprint, in order of first appearance, with their given labels.
 
-    An image takes eight bytes, and per class one for its label in each lesson and two for what its
-    unknown label was guessed as. Guesses are float16 because they are rounded before they are counted:
-    what is kept is exactly what was added.
+    An image takes eight bytes, and per class one byte for its label in each lesson and two for the guess
+    of a missing label. Guesses are float16 and rounded before they are added to the sums, so that the
+    record is exactly what was added.
 
     Args:
-        num_features: Length of the vectors, where these are kept too (float32); 0 where not.
+        num_features: Length of the vectors if they are kept too (float32), else 0.
     """
 
     def __init__(self, num_features: int = 0) -> None:
@@ -48,34 +48,34 @@ class ImageRecords:
         self.lessons: list[Lesson] = []
 
     def __len__(self) -> int:
-        """How many images are known."""
+        """Number of images."""
         return len(self.index)
 
     @property
     def keeps_vectors(self) -> bool:
-        """Whether images can be forgotten without being shown again."""
+        """Whether images can be forgotten without being given again."""
         return self.vectors.shape[1] > 0
 
     def rows(self, images: Iterable[int]) -> Tensor:
-        """Where images stand; -1 for those that never came."""
+        """Rows of images; -1 for unknown ones."""
         return torch.tensor([self.index.get(image, -1) for image in images], dtype=torch.int64)
 
     def known_rows(self, images: Sequence[int]) -> Tensor:
-        """Where images stand.
+        """Rows of images that must be known.
 
         Raises:
-            ValueError: When one of them never came, or comes twice in the list.
+            ValueError: When an image is unknown, or is listed twice.
         """
         rows = self.rows(images)
         strangers = int((rows < 0).sum())
         if strangers:
             raise ValueError(f"{strangers} of {len(rows)} images have never been learned")
         if len(set(rows.tolist())) < len(rows):
-            raise ValueError("an image is listed twice; name each once")
+            raise ValueError("an image is listed twice; list each image once")
         return rows
 
     def grow(self, num_classes: int) -> None:
-        """Make room for more classes."""
+        """Add columns for more classes."""
         self.labels = widened(self.labels, num_classes)
         self.guesses = pad(self.guesses, (0, self.labels.shape[1] - self.guesses.shape[1]))
 
@@ -87,14 +87,14 @@ class ImageRecords:
         guesses: Tensor,
         vectors: Tensor,
     ) -> None:
-        """Note the labels of an experience.
+        """Add the labels of an experience.
 
         Args:
-            number: Of the experience.
+            number: Number of the experience.
             images: Fingerprints, each once.
             labels: int8, as in a :class:`Lesson`.
-            guesses: What the image's unknown labels count as from now on.
-            vectors: Kept for images that are new, if vectors are kept at all.
+            guesses: New guesses of the images' missing labels.
+            vectors: Vectors, stored for new images if vectors are kept.
         """
         self.grow(labels.shape[1])
         first: list[int] = []
@@ -113,7 +113,7 @@ class ImageRecords:
         self.guesses[rows] = guesses
 
     def copy_to(self, other: ImageRecords, first_number: int) -> None:
-        """Add these images, none of which the other knows, with lessons numbered from a number on."""
+        """Add these images, all unknown to the other, with lessons numbered from ``first_number``."""
         start = len(other)
         for image, row in self.index.items():
             other.index[image] = start + row
@@ -128,7 +128,7 @@ class ImageRecords:
         other._refresh()
 
     def correct(self, rows: Tensor, labels: Tensor) -> None:
-        """Change labels in every lesson that gave them, and note those that nobody had given."""
+        """Change labels in every lesson that gave them, and add those not given before."""
         self.grow(labels.shape[1])
         missing = labels.clone()
         place = torch.full((len(self),), -1)
@@ -156,7 +156,7 @@ class ImageRecords:
         self._refresh()
 
     def forget_lesson(self, number: int) -> None:
-        """Drop the labels of an experience; images stay as long as nobody forgets them."""
+        """Drop the labels of an experience; its images stay until they are forgotten."""
         self.lessons = [lesson for lesson in self.lessons if lesson.number != number]
         self._refresh()
 
@@ -180,7 +180,7 @@ class ImageRecords:
         """The labels of one experience.
 
         Raises:
-            ValueError: When it never was, or has been forgotten.
+            ValueError: When it was never learned, or has been forgotten.
         """
         for lesson in self.lessons:
             if lesson.number == number:
@@ -196,7 +196,7 @@ class ImageRecords:
         return 8 * len(self) + sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but what follows from the rest."""
+        """Everything that cannot be derived from the rest."""
         return {
             "images": torch.tensor(list(self.index), dtype=torch.int64),
             "guesses": self.guesses,
@@ -208,7 +208,7 @@ class ImageRecords:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Restore what :meth:`state_dict` returned."""
         self.index = {image: row for row, image in enumerate(state["images"].tolist())}
         self.guesses = state["guesses"].clone()
         self.vectors = state["vectors"].clone()
@@ -224,19 +224,19 @@ class ImageRecords:
             self._apply(lesson)
 
     def _apply(self, lesson: Lesson) -> None:
-        """What a lesson says replaces what earlier ones said."""
+        """Replace labels of earlier lessons by those of a lesson."""
         given = widened(lesson.labels, self.labels.shape[1])
         now = self.labels[lesson.rows]
         self.labels[lesson.rows] = torch.where(given != NOT_GIVEN, given, now)
 
 
 def widened(labels: Tensor, num_classes: int) -> Tensor:
-    """Labels with columns for classes that have come since, of which nobody said anything."""
+    """Labels with unannotated columns added for new classes."""
     return pad(labels, (0, max(num_classes - labels.shape[1], 0)), value=NOT_GIVEN)
 
 
 def fingerprints(images: Tensor) -> list[int]:
-    """A 64-bit number for each image of a batch, from which nothing can be restored."""
+    """A 64-bit hash of each image of a batch, from which the image cannot be recovered."""
     digests = (
         hashlib.blake2b(image.contiguous().numpy(), digest_size=8).digest()
         for image in images.cpu()

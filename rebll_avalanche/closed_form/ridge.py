@@ -1,6 +1,6 @@
-"""Ridge regression from sums: a head that forgets nothing, solved and calibrated in closed form.
+"""Ridge regression from sums: a head without forgetting, solved and calibrated in closed form.
 
-Every image contributes to three sums and is then no longer needed. With ``z`` its features and a one
+Every image contributes to three sums and is then no longer needed. With ``z`` its features with a one
 appended, and ``y`` its labels::
 
     gram = sum w z z^T      cross = sum w z y^T      label_squares = sum w y^2
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from rebll_avalanche.closed_form.sums import RidgeSums
 
-# Four per decade are enough: the error is flat around its minimum.
+# Four per decade suffice: the error is flat around its minimum.
 GAMMAS = tuple(10.0 ** (power / 4) for power in range(-8, 25))
 MAX_LEVERAGE = 0.6
 MIN_GAP = 1e-6
@@ -53,7 +53,7 @@ class ScoreMoments:
         positive: Mean score of images that have the class.
         negative: Mean score of the others.
         spread: Standard deviation around these means.
-        overall: Standard deviation of all scores of the sample, for which no label is needed.
+        overall: Standard deviation of all scores, which needs no labels.
         share: Share of images that have the class.
     """
 
@@ -64,24 +64,24 @@ class ScoreMoments:
     share: Tensor
 
     def gaussian_line(self) -> tuple[Tensor, Tensor]:
-        """Slope and offset of the log-odds, if both kinds of score were Gaussians of one spread."""
-        # A class whose images cannot be told apart keeps its order, with almost no confidence.
+        """Slope and offset of the log-odds for Gaussian positives and negatives of equal spread."""
+        # A class whose positives are not separable keeps its ranking, with almost no confidence.
         gap = (self.positive - self.negative).clamp(min=MIN_GAP)
         slope = gap / self.spread.square()
         return slope, self.share.logit() - slope * (self.positive + self.negative) / 2
 
 
 class RidgeSolver:
-    """Every ridge head that the sums allow.
+    """Solves ridge regressions for any penalty from the sums.
 
     Args:
-        sums: At least one image.
-        intercept: Fit one, without a penalty.
+        sums: Sums over at least one image.
+        intercept: Fit an intercept, without a penalty.
     """
 
     def __init__(self, sums: RidgeSums, *, intercept: bool = True) -> None:
         if sums.images <= 0:
-            raise ValueError("no images were added yet: train on an experience first")
+            raise ValueError("no images have been added; train on an experience first")
         self.images = sums.images
         self.positives = sums.positives
         self.intercept = intercept
@@ -103,7 +103,7 @@ class RidgeSolver:
         """The ridge regression of the labels on the features.
 
         Args:
-            gamma: The penalty: a number, or one per class (which takes an eigendecomposition).
+            gamma: The penalty: a number, or one per class (which needs an eigendecomposition).
         """
         if isinstance(gamma, Tensor):
             _, basis, rotated = self._spectrum
@@ -123,8 +123,8 @@ class RidgeSolver:
         """Generalised cross-validation: the expected squared error on a new image.
 
         Leave-one-out needs the leverage of every image, and so the images; the mean leverage needs
-        only the sums. Putting the one in place of the other is generalised cross-validation. It says
-        nothing about a head that nearly interpolates, so those errors are infinite.
+        only the sums. Replacing the former by the latter is generalised cross-validation. It is not
+        meaningful for a head that nearly interpolates, so those errors are infinite.
 
         Returns:
             ``[gammas, classes]``.
@@ -146,7 +146,7 @@ class RidgeSolver:
 
         Args:
             gammas: Candidates, from small to large.
-            per_class: One penalty for each class instead of one for all.
+            per_class: Choose one penalty per class instead of one for all.
 
         Returns:
             One penalty per class (all equal unless ``per_class``).
@@ -159,14 +159,14 @@ class RidgeSolver:
         return candidates[errors.sum(1).argmin()].expand(len(self.positives))
 
     def moments(self, scores: LinearScores, gamma: float | Tensor) -> ScoreMoments:
-        """Mean and spread of the scores of images left out of the fit, from the sums alone.
+        """Mean and spread of leave-one-out scores, from the sums alone.
 
-        In-sample scores promise more than new images keep. Left out, an image's score is
+        In-sample scores are better than those of new images. The leave-one-out score of an image is
         ``(score - leverage * label) / (1 - leverage)``; with the mean leverage in place of each
-        image's own, the moments of these scores follow from those of the others.
+        image's own, the moments of these scores follow from those of the in-sample scores.
 
         Args:
-            scores: What :meth:`solve` returned, with an intercept.
+            scores: Result of :meth:`solve`, with an intercept.
             gamma: The penalty it was solved with.
         """
         share = self.positives / self.images
@@ -194,20 +194,20 @@ class RidgeSolver:
         labels: Tensor,
         places: Tensor | None = None,
     ) -> Tensor:
-        """Scores of images that were added, each by the head fitted to all images but itself.
+        """Leave-one-out scores of added images, each by the head fitted to all other images.
 
         Args:
-            scores: What :meth:`solve` returned.
+            scores: Result of :meth:`solve`.
             gamma: The penalty it was solved with.
             features: ``[images, num_features]``.
-            labels: What these images were added with.
-            places: ``[images, places, num_features]``: what to score of each image, if not the features
-                that it was added with. The answer is ``[images, places, classes]`` then.
+            labels: The labels that these images were added with.
+            places: ``[images, places, num_features]``: vectors to score for each image instead of its
+                features. The result is then ``[images, places, classes]``.
         """
         shrinkage = self._shrinkage(gamma)
         rotated = self._rotated(features)
         leverage = rotated.square() @ shrinkage + self.intercept / self.images
-        # What an image has pulled its own score by, over its leverage.
+        # The change of an image's score due to its own label, divided by its leverage.
         pull = (labels.to(leverage) - scores(features)) / (1 - leverage)
         if places is None:
             return scores(features) - leverage * pull

@@ -1,4 +1,4 @@
-"""What a ridge regression needs to know of all images: three sums, and nothing else."""
+"""The three sums over images that a ridge regression needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class LabelSums:
-    """The sums that labels enter, in float64: ``sum z y^T`` and ``sum y^2``.
+    """The sums that depend on labels, in float64: ``sum z y^T`` and ``sum y^2``.
 
     Args:
         num_features: Length of the feature vectors.
@@ -32,15 +32,15 @@ class LabelSums:
 
     @property
     def positives(self) -> Tensor:
-        """How many images showed each class (the sum of their labels)."""
+        """Number of images with each class (the sum of their labels)."""
         return self.cross[-1]
 
     def grow(self, num_classes: int) -> None:
-        """Make room for more classes: nothing seen so far is a positive of them."""
+        """Add classes, for which all images so far are negatives."""
         new = num_classes - self.num_classes
         if new < 0:
             raise ValueError(
-                f"{self.num_classes} classes are known, cannot shrink to {num_classes}"
+                f"num_classes must be at least {self.num_classes}, the classes so far, got {num_classes}"
             )
         self.cross = torch.cat([self.cross, self.cross.new_zeros(len(self.cross), new)], dim=1)
         self.label_squares = torch.cat([self.label_squares, self.label_squares.new_zeros(new)])
@@ -50,9 +50,9 @@ class LabelSums:
 
         Args:
             features: ``[images, num_features]``.
-            labels: ``[images, num_classes]``, in [0, 1] and free of NaN: the caller decides what an
-                unknown label counts as.
-            weights: How much each image counts; 1 by default.
+            labels: ``[images, num_classes]``, in [0, 1] without NaN: the caller replaces unknown
+                labels.
+            weights: Weight of each image; 1 by default.
         """
         self._check(features, labels)
         rows = with_one(features)
@@ -63,8 +63,8 @@ class LabelSums:
 
         Args:
             features: The same features as before.
-            before: What the labels have counted as so far; 0 where there was none.
-            after: What they count as from now on.
+            before: The labels as counted so far; 0 where there was none.
+            after: The new labels.
         """
         self._check(features, before)
         self._check(features, after)
@@ -73,16 +73,16 @@ class LabelSums:
         self.label_squares += (after.square() - before.square()).sum(0)
 
     def clear(self, columns: Sequence[int]) -> None:
-        """Forget every label of some classes, as if they had never come."""
+        """Remove every label of some classes."""
         self.cross[:, list(columns)] = 0
         self.label_squares[list(columns)] = 0
 
     def merge(self, other: LabelSums) -> None:
-        """Add what somebody else has seen; the result equals one pass over both."""
+        """Add the sums of another; the result equals one pass over both."""
         if other.num_features != self.num_features:
             raise ValueError(
-                f"sums of {other.num_features} features cannot be added to sums of "
-                f"{self.num_features}; both need the same frozen backbone"
+                f"cannot add sums of {other.num_features} features to sums of "
+                f"{self.num_features}; use the same frozen backbone for both"
             )
         self.grow(max(self.num_classes, other.num_classes))
         self.cross[:, : other.num_classes] += other.cross
@@ -99,7 +99,7 @@ class LabelSums:
         return {"cross": self.cross, "label_squares": self.label_squares}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue from saved sums, of any number of features and classes."""
+        """Load saved sums, of any number of features and classes."""
         for name in self.state_dict():
             setattr(self, name, state[name].to(torch.float64).clone())
 
@@ -123,11 +123,11 @@ class LabelSums:
                 f"[images, {self.num_classes}], got {tuple(features.shape)} and {tuple(labels.shape)}"
             )
         if not bool(torch.isfinite(labels).all()):
-            raise ValueError("labels contain NaN: decide what an unknown label counts as first")
+            raise ValueError("labels must not contain NaN; replace unknown labels first")
 
 
 class RidgeSums(LabelSums):
-    """All that is remembered of images: the sums of labels, and ``sum z z^T``.
+    """All sums over images: those of :class:`LabelSums`, and ``sum z z^T``.
 
     Args:
         num_features: Length of the feature vectors.
@@ -145,29 +145,29 @@ class RidgeSums(LabelSums):
 
     @property
     def images(self) -> float:
-        """How many images were added (the sum of their weights)."""
+        """Number of images added (the sum of their weights)."""
         return float(self.gram[-1, -1])
 
     def add(self, features: Tensor, labels: Tensor, weights: Tensor | None = None) -> None:
-        """Add images that were not seen before, with labels that are free of NaN."""
+        """Add new images, with labels without NaN."""
         self._check(features, labels)
         rows = with_one(features)
         scaled = weighted(rows, weights)
-        self.gram.addmm_(scaled.T, rows)  # in place: the product is as large as the sums
+        self.gram.addmm_(scaled.T, rows)  # in place, since the product is as large as the sums
         self._add_labels(scaled, labels.to(self.cross), weights)
 
     def remove(self, features: Tensor, labels: Tensor) -> None:
-        """Take images out that were added with these labels and a weight of 1."""
+        """Remove images that were added with these labels and a weight of 1."""
         self.add(features, labels, features.new_full((len(features),), -1.0))
 
     def merge(self, other: LabelSums) -> None:
-        """Add what somebody else has seen; the result equals one pass over both."""
+        """Add the sums of another; the result equals one pass over both."""
         super().merge(other)
         if isinstance(other, RidgeSums):
             self.gram += other.gram
 
     def with_guesses(self, guesses: LabelSums, share: float) -> RidgeSums:
-        """The same images, with a share of what is guessed where no label was given."""
+        """The same images, with a share of the guesses added for missing labels."""
         if not share:
             return self
         both = RidgeSums(0)
@@ -182,7 +182,7 @@ class RidgeSums(LabelSums):
 
 
 def with_one(features: Tensor) -> Tensor:
-    """Features in float64 with a one appended, whose weight is the intercept."""
+    """Features in float64 with a one appended for the intercept."""
     rows = features.to(torch.float64)
     return torch.cat([rows, rows.new_ones(len(rows), 1)], dim=1)
 

@@ -1,7 +1,7 @@
-"""Methods by name, and their parameters: what strategies, configuration and commands all ask.
+"""Methods by name and their parameters, for strategies, configuration and commands.
 
-Nothing here imports torch. What is written about the built-in methods in ``builtin.json`` is generated
-from their signatures and docstrings: ``python -m rebll_avalanche.strategies.generate``.
+Nothing here imports torch. ``builtin.json`` describes the built-in methods; it is generated from their
+signatures and docstrings with ``python -m rebll_avalanche.strategies.generate``.
 """
 
 from rebll_avalanche.methods.parameters import Parameter, composed, signature_of, takes_also

@@ -1,4 +1,4 @@
-"""The parameters of a method, read from signatures and docstrings, where they are written once."""
+"""The parameters of a method, read from its signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 Init = TypeVar("Init", bound=Callable[..., None])
-# What every run gives to every strategy.
+# Arguments that every run passes to every strategy.
 SUPPLIED = (
     *("model", "optimizer", "criterion", "device", "plugins", "evaluator"),
     *("train_mb_size", "train_epochs", "eval_mb_size", "eval_every", "peval_mode"),
@@ -22,12 +22,12 @@ PLAIN = {kind.__name__: kind for kind in (bool, int, float, str)}
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter that a configuration can hold.
+    """A parameter that a configuration can set.
 
     Attributes:
         kind: ``bool``, ``int``, ``float``, ``str``, or a ``Literal`` of words.
-        default: ``None`` if the text says what happens then.
-        text: One sentence.
+        default: ``None`` if the text describes the default.
+        text: Description in one sentence.
     """
 
     kind: Any
@@ -35,20 +35,20 @@ class Parameter:
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it; a ``Literal`` is the list of its words."""
+        """Convert to JSON values; a ``Literal`` becomes the list of its words."""
         words = list(typing.get_args(self.kind))
         return {"type": words or self.kind.__name__, "default": self.default, "text": self.text}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Parameter:
-        """What :meth:`to_dict` was called on."""
+        """Invert :meth:`to_dict`."""
         kind = values["type"]
         kind = Literal[tuple(kind)] if isinstance(kind, list) else PLAIN[kind]
         return cls(kind, values["default"], values["text"])
 
 
 def signature_of(build: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a function, or of a class's constructor without ``self``; types, not names."""
+    """Signature of a function, or of a constructor without ``self``, with annotations as types."""
     called = build.__init__ if isinstance(build, type) else build  # type: ignore[misc]
     signature = inspect.signature(called, eval_str=True)
     kept = [entry for name, entry in signature.parameters.items() if name != "self"]
@@ -56,14 +56,14 @@ def signature_of(build: Callable[..., Any]) -> inspect.Signature:
 
 
 def takes_also(*parts: Callable[..., Any]) -> Callable[[Init], Init]:
-    """Lets a constructor with ``**options`` say which options these are: the parameters of its parts.
+    """Adds the parameters of parts to the signature of a constructor with ``**options``.
 
-    Of parameters with the same name the first counts. Avalanche refuses arguments that no constructor
-    of a strategy has in its signature, and editors complete by it.
+    The first of several parameters with the same name counts. Avalanche refuses arguments missing from
+    the signatures of a strategy's constructors, and editors use them for completion.
     """
 
     def decorate(init: Init) -> Init:
-        # The type of the options may be for type checkers only, so it is taken out before types are read.
+        # The options' type may exist for type checkers only, so it is removed before types are read.
         init.__annotations__.pop("options", None)
         own = inspect.signature(init, eval_str=True)
         found = {k: v for k, v in own.parameters.items() if v.kind is not v.VAR_KEYWORD}
@@ -78,15 +78,15 @@ def takes_also(*parts: Callable[..., Any]) -> Callable[[Init], Init]:
 def composed(
     parts: Iterable[Callable[..., Any]], values: Mapping[str, Any], also: Container[str] = ()
 ) -> list[Any]:
-    """What each part makes of those of the values that it takes.
+    """Call each part with the values that it accepts.
 
     Args:
         parts: Classes or functions.
         values: Parameters by name.
-        also: Names that somebody else takes.
+        also: Names accepted elsewhere.
 
     Raises:
-        TypeError: When nobody takes a value.
+        TypeError: When no part accepts a value.
     """
     made, taken = [], set()
     for part in parts:
@@ -100,7 +100,7 @@ def composed(
 
 
 def parameters_of(build: Callable[..., Any]) -> dict[str, Parameter]:
-    """The parameters of a method that a configuration can hold.
+    """The parameters of a method that a configuration can set.
 
     Args:
         build: A strategy or a function that makes one; ``partial(build, alpha=0)`` sets a default, and
@@ -127,7 +127,7 @@ def parameters_of(build: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 def presets_of(build: Callable[..., Any]) -> dict[str, dict[str, Any]]:
-    """What the values of a parameter ``preset`` stand for: ``presets`` of the class that has it."""
+    """The defaults of each value of a parameter ``preset``: ``presets`` of its class."""
     source = build.func if isinstance(build, partial) else build
     return next((p.presets for p in _with_parts(source) if hasattr(p, "presets")), {})
 
@@ -139,7 +139,7 @@ def _keywords(build: Callable[..., Any]) -> Iterator[tuple[str, inspect.Paramete
 
 
 def _with_parts(build: Callable[..., Any]) -> Iterator[Any]:
-    """A function or class, what it inherits from, and what its constructors are made of."""
+    """A function or class, its base classes, and the parts of its constructors."""
     build = build.func if isinstance(build, partial) else build
     for kind in build.__mro__ if isinstance(build, type) else [build]:
         yield kind
@@ -149,7 +149,7 @@ def _with_parts(build: Callable[..., Any]) -> Iterator[Any]:
 
 
 def _plain(annotation: Any) -> Any:
-    """Of the types that a value may have, the one that a configuration can hold; or None."""
+    """The type among those of an annotation that a configuration can hold, or None."""
     union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     for kind in typing.get_args(annotation) if union else (annotation,):
         if kind in PLAIN.values() or typing.get_origin(kind) is Literal:
@@ -167,7 +167,7 @@ def _texts(part: Any) -> dict[str, str]:
 
 
 def for_terminals(text: str) -> str:
-    """The first sentence of a description, without the marks of Sphinx.
+    """The first sentence of a description, without Sphinx markup.
 
     >>> for_terminals('``"mean"`` as in\\n :class:`~a.b.C`. More.')
     '"mean" as in C'

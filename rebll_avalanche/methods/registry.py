@@ -1,4 +1,4 @@
-"""Every method by name: the built-in ones, those that a program registers, and those of other packages."""
+"""All methods by name: built-in, registered by a program, or provided by other packages."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ENTRY_POINTS = "rebll_avalanche.methods"
 
 @dataclass(frozen=True)
 class Description:
-    """What can be said about a method without building it.
+    """A description of a method, available without building it.
 
     Attributes:
-        label: How tables print it.
-        parameters: That a configuration can hold, by name.
-        presets: What a value of its parameter ``preset`` changes, if it has one.
-        head: The head its network has.
-        joint: Trained once on all classes with all labels: the ceiling, not a continual learner.
+        label: Name in tables.
+        parameters: Parameters that a configuration can set, by name.
+        presets: Defaults changed by each value of its parameter ``preset``, if it has one.
+        head: The head of its network.
+        joint: Trained once on all classes with all labels: an upper bound, not a continual learner.
     """
 
     label: str
@@ -35,7 +35,7 @@ class Description:
     joint: bool
 
     def as_run(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The values of all parameters that have one, when some are given."""
+        """The given values and the defaults of other parameters, as used by a run."""
         values = {name: entry.default for name, entry in self.parameters.items()}
         values |= self.presets.get(given.get("preset", ""), {}) | given
         return {name: value for name, value in values.items() if value is not None}
@@ -43,15 +43,15 @@ class Description:
 
 @dataclass(frozen=True)
 class Method:
-    """A named way to learn a stream.
+    """A named method for learning a stream.
 
     Attributes:
-        label: How tables print it.
+        label: Name in tables.
         build: Makes the strategy from keyword arguments: ``model``, ``optimizer``, Avalanche's own
             (``train_mb_size``, ``train_epochs``, ``eval_mb_size``, ``device``, ``plugins``,
             ``evaluator``), and the method's parameters.
-        head: The head its network has.
-        joint: Trained once on all classes with all labels: the ceiling, not a continual learner.
+        head: The head of its network.
+        joint: Trained once on all classes with all labels: an upper bound, not a continual learner.
         offers: Names of the parameters that a configuration may set; all plain ones by default.
     """
 
@@ -63,7 +63,7 @@ class Method:
 
     @cached_property
     def description(self) -> Description:
-        """From the signatures and docstrings of what builds it."""
+        """Description from the signatures and docstrings of ``build``."""
         found = parameters_of(self.build)
         offered = {name: found[name] for name in self.offers or found}
         presets: dict[str, dict[str, Any]] = {}
@@ -76,12 +76,12 @@ class Method:
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """What a configuration can set, by name."""
+        """Parameters that a configuration can set, by name."""
         return self.description.parameters
 
     @property
     def uses_memory(self) -> bool:
-        """Whether it keeps images: ``mem_size`` of them."""
+        """Whether it stores images, ``mem_size`` of them."""
         return "mem_size" in self.parameters
 
 
@@ -90,18 +90,20 @@ METHODS: dict[str, Method] = {}
 
 
 def register(name: str, build: Method | Callable[..., Any], **about: Any) -> Method:
-    """Make a method available by name, to programs and to the command line.
+    """Make a method available by name to programs and the command line.
 
     Args:
         name: As in ``--method.name``.
-        build: Makes the strategy: usually a :class:`~rebll_avalanche.strategies.MethodStrategy`.
+        build: Makes the strategy; usually a :class:`~rebll_avalanche.strategies.MethodStrategy`.
         **about: Other attributes of :class:`Method`; ``label`` is the name by default.
 
     Raises:
-        ValueError: When the name is taken.
+        ValueError: When the name is already in use.
     """
     if name in METHODS:
-        raise ValueError(f"there is a method {name!r} already: {METHODS[name].label}")
+        raise ValueError(
+            f"method {name!r} already exists ({METHODS[name].label}); use another name"
+        )
     method = (
         build if isinstance(build, Method) else Method(about.pop("label", name), build, **about)
     )
@@ -110,12 +112,12 @@ def register(name: str, build: Method | Callable[..., Any], **about: Any) -> Met
 
 
 def method_names() -> list[str]:
-    """The names of all methods; imports none of them."""
+    """The names of all methods, without importing them."""
     return list(dict.fromkeys([*_built_in(), *METHODS, *_installed()]))
 
 
 def describe(name: str) -> Description:
-    """What can be said about a method; only one of another package is imported for it.
+    """The description of a method; imports only methods of other packages.
 
     Raises:
         ValueError: Listing the names that exist, closest first.
@@ -124,7 +126,7 @@ def describe(name: str) -> Description:
 
 
 def get_method(name: str) -> Method:
-    """A method that is registered, or that an installed package has.
+    """A registered method, or one provided by an installed package.
 
     Raises:
         ValueError: Listing the names that exist, closest first.
@@ -152,7 +154,7 @@ def _built_in() -> dict[str, Description]:
 
 @cache
 def _installed() -> dict[str, Any]:
-    """Entry points of other packages; a built-in name stays what it is."""
+    """Entry points of other packages; built-in names cannot be replaced."""
     from importlib.metadata import entry_points
 
     found = entry_points(group=ENTRY_POINTS)
@@ -160,12 +162,12 @@ def _installed() -> dict[str, Any]:
 
 
 def description_to_dict(description: Description) -> dict[str, Any]:
-    """As ``builtin.json`` has it."""
+    """Convert to the format of ``builtin.json``."""
     parameters = {name: entry.to_dict() for name, entry in description.parameters.items()}
     return vars(description) | {"parameters": parameters}
 
 
 def description_from_dict(values: dict[str, Any]) -> Description:
-    """What :func:`description_to_dict` was called on."""
+    """Invert :func:`description_to_dict`."""
     parameters = {k: Parameter.from_dict(v) for k, v in values["parameters"].items()}
     return Description(**(values | {"parameters": parameters}))

@@ -1,4 +1,4 @@
-"""Networks with heads that grow: ``model(x) -> [batch, classes learned so far]``."""
+"""Networks with growing heads: ``model(x) -> [batch, classes learned so far]``."""
 
 from rebll_avalanche.models.build import HEADS, build_model
 from rebll_avalanche.models.heads import GrowingHead, GrowingLinear

@@ -1,4 +1,4 @@
-"""AGCN: classifiers produced by a graph network over labels whose graph is learned from statistics."""
+"""AGCN: classifiers computed by a graph network on a label graph estimated from label statistics."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ NEIGHBOUR_WEIGHT = 0.25
 
 
 class GrowingAGCN(GrowingHead):
-    r"""Label embeddings pass through two graph layers and come out as one classifier per class.
+    r"""Two graph layers that turn label embeddings into one classifier per class.
 
     ``logits = maxpool(X) H^T`` with ``H = G f(G E W1) W2``, where ``E`` holds a vector per label and
-    ``G`` is the normalised graph of :func:`normalised_graph`. The graph is made of conditional
-    frequencies ``correlation[i, j] = P(i | j)``, which :meth:`observe` counts as images come: labels of
-    this experience count as 0 or 1, those of earlier experiences with the probability that the
-    previous model gives them.
+    ``G`` is the normalised graph of :func:`normalised_graph`. The graph consists of conditional
+    frequencies ``correlation[i, j] = P(i | j)``, which :meth:`observe` counts batch by batch: labels of
+    this experience count as 0 or 1, those of earlier experiences as the previous model's probability.
 
     Growing keeps the parameters and the old block of the correlations bit for bit. New labels have no
-    neighbours before they are observed, so growth alone does not move the old logits; observing does.
+    neighbours before they are observed, so growth alone does not change the old logits; observing does.
 
     Args:
         in_features: Channels of the feature map, and length of a classifier.
         hidden: Length of a label's vector between the two layers.
-        embedding: Length of a learned label vector, when there are no word vectors.
+        embedding: Length of a learned label vector, if there are no word vectors.
         word_vectors: ``[classes, length]``, one row for every class of the benchmark in order of
             learning; they are not trained.
-        same_threshold: Two labels of one experience are neighbours from this frequency on.
+        same_threshold: Minimum frequency for two labels of one experience to be neighbours.
         cross_threshold: The same for labels of different experiences.
     """
 
@@ -62,23 +61,23 @@ class GrowingAGCN(GrowingHead):
         self.first_weight = _uniform(length, hidden)
         self.second_weight = _uniform(hidden, in_features)
         self.register_buffer("correlation", torch.empty(0, 0))
-        # Which growth a label came with, and what the current experience has counted so far.
+        # The growth step of each label, and the counts of the current experience so far.
         self.register_buffer("experience_of", torch.empty(0, dtype=torch.long))
         self.register_buffer("together", torch.empty(0, 0))
         self.register_buffer("alone", torch.empty(0))
 
     @property
     def num_classes(self) -> int:
-        """Labels in the graph."""
+        """Number of labels in the graph."""
         return len(self.embeddings)
 
     @property
     def old_classes(self) -> int:
-        """Labels that are older than the last growth."""
+        """Number of labels from before the last growth."""
         return int((self.experience_of < self.experience_of.max()).sum())
 
     def grow(self, total: int) -> None:
-        """Add labels without neighbours and begin to count anew."""
+        """Add labels without neighbours and reset the counts."""
         old = self.num_classes
         self.embeddings = self._enlarged_embeddings(total)
         self.correlation = pad(self.correlation, (0, total - old, 0, total - old))
@@ -93,7 +92,7 @@ class GrowingAGCN(GrowingHead):
             return enlarged(self.embeddings, (total, length), torch.randn(total, length))
         if total > len(self.word_vectors):
             raise ValueError(
-                f"{total} classes have been seen but word_vectors has {len(self.word_vectors)} rows; "
+                f"{total} classes have been seen, but word_vectors has {len(self.word_vectors)} rows; "
                 "give one row for every class of the benchmark, in order of learning"
             )
         rows = self.word_vectors[:total].to(self.embeddings)
@@ -101,15 +100,15 @@ class GrowingAGCN(GrowingHead):
 
     @torch.no_grad()
     def observe(self, targets: Tensor, old_probability: Tensor | None = None) -> None:
-        """Count the labels of a batch and renew the blocks of the graph that new labels touch.
+        """Count the labels of a batch and update the graph's blocks of new labels.
 
         With ``s(x)`` the label vector of image ``x``, soft for old classes: ``J_ij = sum_x s_i s_j`` and
         ``N_i = sum_x s_i``. Then ``P(i | j) = J_ij / N_j`` fills the columns of the new labels ``j``
         (within the experience and across), and by Bayes ``P(j | i) = J_ij / N_i`` their rows.
 
         Args:
-            targets: ``[batch, at least seen classes]``; images without annotation of the current
-                classes (memory of earlier experiences, say) are passed over.
+            targets: ``[batch, at least seen classes]``; images without annotations of the current
+                classes, such as replayed ones, are skipped.
             old_probability: ``[batch, old classes]``, from the previous model; needed unless the
                 experience is the first.
         """
@@ -119,7 +118,7 @@ class GrowingAGCN(GrowingHead):
         soft = current.new_zeros(len(current), 0) if old_probability is None else old_probability
         if soft.shape[1] != old:
             raise ValueError(
-                f"there are {old} classes of earlier experiences, got probabilities of {soft.shape[1]}"
+                f"expected probabilities of {old} earlier classes, got {soft.shape[1]}"
             )
         presence = torch.cat([soft.to(current), current], dim=1)[usable]
         self.together += presence.T @ presence
@@ -145,19 +144,19 @@ class GrowingAGCN(GrowingHead):
         return as_map(features).amax(dim=(2, 3)) @ self.nodes().T
 
     def class_activation_maps(self, feature_map: Tensor) -> Tensor:
-        """Each position's inner product with the classifiers; the logit takes each channel's maximum."""
+        """Each position's inner product with the classifiers; logits use each channel's maximum."""
         return torch.einsum("bdhw,cd->bchw", feature_map, self.nodes())
 
 
 def normalised_graph(correlation: Tensor, threshold: Tensor | float) -> Tensor:
-    """The graph that the layers multiply by.
+    """The normalised graph matrix of the layers.
 
-    Frequencies from ``threshold`` on become edges; the edges of a column share a weight of 0.25 beside
-    the 1 that every label keeps for itself; then ``D A^T D`` with ``D = diag(row sums ^ -1/2)``.
+    Frequencies of at least ``threshold`` become edges; the edges of a column share a weight of 0.25, in
+    addition to a self-loop of 1; then ``D A^T D`` with ``D = diag(row sums ^ -1/2)``.
 
-    From the second experience on this is a reading: how the blocks of old labels, of new ones and
-    between them are scaled once they are put together is not settled by the publication. Here one rule
-    holds for the whole graph, so that a label's weight does not depend on when it came.
+    From the second experience on this is our interpretation: the publication does not specify how the
+    blocks of old labels, new labels and between them are scaled when combined. Here one rule applies
+    to the whole graph, so that a label's weight does not depend on when it arrived.
     """
     itself = torch.eye(len(correlation), dtype=correlation.dtype, device=correlation.device)
     edges = (correlation >= threshold).to(correlation.dtype) * (1 - itself)

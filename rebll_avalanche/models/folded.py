@@ -1,8 +1,8 @@
-"""A backbone that only answers: batch norms and activations become a part of the convolutions before them.
+"""An inference-only backbone: batch norms and activations are folded into the preceding convolutions.
 
-An evaluation, a teacher and a prediction need no statistics and no gradients. In evaluation mode a batch norm
-is a factor and a summand per channel, which the convolution before it can take over, and oneDNN applies an
-activation while it writes the map: two passes over every map less. Answers agree up to rounding.
+Evaluations, teachers and predictions need no statistics and no gradients. In evaluation mode a batch norm
+is a scale and a shift per channel, which the preceding convolution can absorb, and oneDNN applies an
+activation while it writes the map. This saves two passes over every map; outputs agree up to rounding.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from rebll_avalanche.models.fused import ACTIVATIONS, FusedConvolution, can_be_fused
 
-# How far a folded backbone's map may be from the plain one's, relative to its largest value.
+# Largest difference between the maps of the folded and the plain backbone, relative to the largest value.
 TOLERANCE = 1e-4
 
 
 class FoldedBackbone:
-    """Keeps the folded copy of a backbone for as long as its weights stay the same.
+    """Caches the folded copy of a backbone while its weights do not change.
 
-    It is no part of the model's state: copies and files of a model begin without one.
+    It is not part of the model's state: copies and saved models start without one.
     """
 
     def __init__(self) -> None:
@@ -35,11 +35,11 @@ class FoldedBackbone:
         return FoldedBackbone, ()
 
     def forget(self) -> None:
-        """Free the copy; the next question makes a new one."""
+        """Free the copy; the next call of :meth:`of` makes a new one."""
         self._copy, self._made_of = None, ()
 
     def of(self, backbone: nn.Module, images: Tensor) -> nn.Module:
-        """The folded copy, or the backbone itself where somebody looks inside or nothing can be folded."""
+        """The folded copy, or the backbone itself if it has hooks or nothing can be folded."""
         if not _may_be_copied(backbone, images):
             return backbone
         tensors = [*backbone.parameters(), *backbone.buffers()]
@@ -54,20 +54,20 @@ def _may_be_copied(backbone: nn.Module, images: Tensor) -> bool:
         return False
     if backbone._compiled_call_impl is not None or torch.compiler.is_compiling():
         return False
-    # A hook is somebody who wants to see the maps of this backbone, and would not see those of a copy.
+    # Hooks need the maps of this backbone; they would not be called on a copy.
     return not any(m._forward_hooks or m._forward_pre_hooks for m in backbone.modules())
 
 
 @torch.no_grad()
 def folded(backbone: nn.Module, images: Tensor) -> nn.Module:
-    """A copy without those batch norms that take exactly what one convolution gives.
+    """A copy without the batch norms whose input is the output of exactly one convolution.
 
     Args:
-        backbone: In evaluation mode.
-        images: Some that it takes; which module follows which is found out by showing it one of them.
+        backbone: A backbone in evaluation mode.
+        images: Valid inputs; one of them is used to trace which module follows which.
 
     Returns:
-        The copy; the backbone itself where there is nothing to fold, or where maps came out differently.
+        The copy; or the backbone itself if there is nothing to fold or the maps differ.
     """
     example = images[:1]
     pairs, expected = _pairs(backbone, example)
@@ -90,7 +90,7 @@ def folded(backbone: nn.Module, images: Tensor) -> nn.Module:
 
 
 def _pairs(backbone: nn.Module, example: Tensor) -> tuple[list[tuple[str, str]], Tensor]:
-    """Names of convolutions and of the norms that follow them, and the map of the example."""
+    """Names of convolutions and their batch norms, and the output map of the example."""
     made_by: list[tuple[Tensor, str]] = []
     pairs: list[tuple[str, str]] = []
     hooks = []
@@ -114,7 +114,7 @@ def _pairs(backbone: nn.Module, example: Tensor) -> tuple[list[tuple[str, str]],
             hook.remove()
     once = [name for _, name in made_by]
     norms = [norm for _, norm in pairs]
-    # What is called twice would have to be folded twice.
+    # Modules called twice would have to be folded twice.
     return [p for p in pairs if once.count(p[0]) == norms.count(p[1]) == 1], expected
 
 
@@ -125,7 +125,7 @@ def _can_be_folded(module: nn.Module) -> bool:
 
 
 def _what_follows(norm: nn.Module) -> nn.Module:
-    """What else is done by a batch norm of timm's, which ends with the activation."""
+    """The activation that a batch norm layer of timm applies at its end."""
     return nn.Identity() if type(norm) is nn.BatchNorm2d else cast(nn.Module, norm.act)
 
 

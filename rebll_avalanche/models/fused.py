@@ -1,4 +1,4 @@
-"""A convolution and the activation after it in one call of oneDNN, for networks that only answer on a CPU."""
+"""A convolution and its activation in one oneDNN call, for inference on a CPU."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-# oneDNN's name and numbers for an activation.
+# oneDNN's name and parameters of an activation.
 ACTIVATIONS: dict[type[nn.Module], tuple[str, list[float]]] = {
     nn.ReLU: ("relu", []),
     nn.ReLU6: ("hardtanh", [0.0, 6.0]),
     nn.SiLU: ("swish", []),
 }
 
-# Of batches: whole ones, the last one, and the one that a copy is tested with.
+# Batch sizes to cache: full batches, the last one, and the one that a copy is tested with.
 MOST_SHAPES = 3
 
 
 def can_be_fused(convolution: nn.Conv2d) -> bool:
-    """Whether this torch has the call, which is its compiler's, and the layer is an ordinary one on a CPU."""
+    """Whether torch has its compiler's fused operator and the layer is a plain one on a CPU."""
     ordinary = type(convolution) is nn.Conv2d or type(convolution).__name__ == "Conv2dSame"
     return (
         ordinary
@@ -35,10 +35,10 @@ def can_be_fused(convolution: nn.Conv2d) -> bool:
 
 
 class FusedConvolution(nn.Module):
-    """Does what a convolution and an activation do, with kernels in the order that oneDNN wants.
+    """A convolution and an activation, with kernels in oneDNN's memory layout.
 
     Args:
-        convolution: With a bias, as one has that a batch norm was folded into.
+        convolution: A convolution with a bias, such as one with a folded batch norm.
         activation: One of :data:`ACTIVATIONS`.
     """
 
@@ -46,9 +46,9 @@ class FusedConvolution(nn.Module):
         super().__init__()
         self.plain = nn.Sequential(convolution, activation)
         self._name, self._numbers = ACTIVATIONS[type(activation)]
-        # timm's layers of TensorFlow's networks pad as much as an input needs.
+        # timm's layers for TensorFlow networks compute their padding from the input.
         self._pads_itself = type(convolution) is not nn.Conv2d
-        # In a dictionary: a tensor in oneDNN's order can be neither a parameter nor copied.
+        # In a dictionary: a tensor in oneDNN's layout can neither be a parameter nor be copied.
         self._packed: dict[tuple[int, ...], Tensor] = {}
 
     def forward(self, images: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class FusedConvolution(nn.Module):
 
 
 def _padded(images: Tensor, layer: nn.Conv2d) -> Tensor:
-    """Zeros around maps so that a layer gives one position per stride, more of them behind than before."""
+    """Zero-pad maps so that a layer gives one position per stride; an odd zero goes to the end."""
     around = []
     for size, kernel, stride, dilation in zip(
         images.shape[:1:-1],

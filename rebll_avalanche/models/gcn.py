@@ -1,4 +1,4 @@
-"""The class-incremental graph network of CSC: class nodes read off the image, mixed by two graphs."""
+"""CSC's class-incremental graph network: class nodes pooled from the image, mixed by two graphs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GrowingGCN(GrowingHead):
 
     Args:
         in_features: Channels of the feature map.
-        hidden: Length of a node; half the channels unless said.
+        hidden: Length of a node; half the channels by default.
     """
 
     def __init__(self, in_features: int, *, hidden: int | None = None) -> None:
@@ -54,11 +54,11 @@ class GrowingGCN(GrowingHead):
 
     @property
     def num_classes(self) -> int:
-        """Nodes of the graphs."""
+        """Number of graph nodes."""
         return len(self.cam_weight)
 
     def grow(self, total: int) -> None:
-        """Add nodes to every part, biases included; new entries start as in ``nn.Linear``."""
+        """Add nodes to every part, biases included; new entries are initialised as in ``nn.Linear``."""
         inputs = {
             "cam_weight": self.in_features,
             "static_graph": total,
@@ -107,7 +107,7 @@ class GrowingGCN(GrowingHead):
         if not norm.training or len(summary) > 1:
             normalised: Tensor = norm(summary)
             return normalised
-        # A last mini-batch of one image has no variance of its own.
+        # A last mini-batch of a single image has no variance.
         return batch_norm(
             summary, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
         )

@@ -1,4 +1,4 @@
-"""Heads that grow with the classes: feature map in, one logit per seen class out."""
+"""Heads that grow with the classes, from a feature map to one logit per seen class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def enlarged(old: Tensor, shape: tuple[int, ...], fill: Tensor) -> nn.Parameter:
     """A parameter of ``shape`` that keeps ``old`` bit for bit in its leading block.
 
     Args:
-        old: What has been learned.
+        old: The learned values.
         shape: At least as large as ``old`` in every dimension.
         fill: Initial values of the whole new tensor; ``old`` overwrites its corner.
     """
@@ -27,29 +27,29 @@ def enlarged(old: Tensor, shape: tuple[int, ...], fill: Tensor) -> nn.Parameter:
 
 
 def as_map(features: Tensor) -> Tensor:
-    """A feature map ``[batch, channels, h, w]`` as it is; a vector becomes a map of one position."""
+    """Return a feature map ``[batch, channels, h, w]`` unchanged, and a vector as a map of one position."""
     return features if features.ndim == 4 else features[:, :, None, None]
 
 
 class GrowingHead(Adaptable):
-    """The contract of a head: subclasses say how to :meth:`grow` and how to predict.
+    """Base class of heads; subclasses implement :meth:`grow` and ``forward``.
 
     A head grows when Avalanche adapts the model to a *training* experience. Evaluation never grows it,
-    so the width always equals the number of classes learned. A ``state_dict`` of any width can be
-    loaded: the head takes the width of what it loads.
+    so the width always equals the number of classes learned. Loading a ``state_dict`` of any width
+    resizes the head.
     """
 
     @property
     def num_classes(self) -> int:
         """How many classes the head predicts now."""
-        raise AttributeError(f"{type(self).__name__} does not say how wide it is")
+        raise AttributeError(f"{type(self).__name__} does not implement num_classes")
 
     def grow(self, total: int) -> None:
-        """Make room for ``total`` classes; what is there keeps its values bit for bit."""
-        raise AttributeError(f"{type(self).__name__} does not say how to grow")
+        """Grow to ``total`` classes; existing values are kept bit for bit."""
+        raise AttributeError(f"{type(self).__name__} does not implement grow")
 
     def class_activation_maps(self, feature_map: Tensor) -> Tensor:
-        """``[batch, classes, height, width]``: where each class's evidence lies."""
+        """``[batch, classes, height, width]``: each position's evidence for each class."""
         raise AttributeError(f"{type(self).__name__} has no class activation maps")
 
     def adaptation(self, experience: Experience) -> None:
@@ -63,7 +63,7 @@ class GrowingHead(Adaptable):
             self.grow(len(seen))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        # A checkpoint is usually read into a freshly built model, whose head is still empty.
+        # A checkpoint is usually loaded into a new model, whose head is still empty.
         for name, buffer in list(self._buffers.items()):
             saved = state_dict.get(prefix + name)
             if buffer is not None and saved is not None and saved.shape != buffer.shape:
@@ -114,5 +114,5 @@ class GrowingLinear(GrowingHead):
         return nn.functional.linear(features, self.weight, self.bias)
 
     def class_activation_maps(self, feature_map: Tensor) -> Tensor:
-        """The linear head moved before the pooling; with mean pooling, a map's mean is its logit."""
+        """The linear head applied before pooling; with mean pooling, a map's mean is its logit."""
         return torch.einsum("bdhw,cd->bchw", feature_map, self.weight)

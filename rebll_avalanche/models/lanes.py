@@ -1,4 +1,4 @@
-"""MULTI-LANE: a frozen vision transformer beside which every experience has a lane of its own."""
+"""MULTI-LANE: a frozen vision transformer with a separate lane per experience."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rebll_avalanche.models.transformer import OnFrozenTransformer
 
 
 class LanedViT(OnFrozenTransformer, GrowingHead):
-    r"""Every experience reads the frozen network's tokens through a few tokens that it learns.
+    r"""A frozen transformer whose tokens each experience summarises with a few learned tokens.
 
     With ``X_l`` the tokens that enter block ``l`` of the frozen network (class token and patches), after
     the block's first norm ``n1``, a lane with class token ``c`` and selectors ``S`` does in every block::
@@ -25,14 +25,14 @@ class LanedViT(OnFrozenTransformer, GrowingHead):
         S = S + n1(S)
         S = S + MLP(n2(S))                                      the same for every image
 
-    with the weights of the block. The summary is then dropped: the next block makes its own, with the
-    selectors as they come out of this one. ``c`` begins as the network's class token without a
-    position. Prompts, as keys and values, are learned for the first blocks. What comes out is the
-    normed class token, of length one. A new lane begins as a copy of the last, which is frozen.
+    with the weights of the block. The summary is then dropped: the next block computes its own, with the
+    selectors returned by this one. ``c`` is initialised with the network's class token without a
+    position. Prompts, as keys and values, are learned for the first blocks. The output is the normed
+    class token, scaled to length one. A new lane is initialised as a copy of the last, which is frozen.
 
     Args:
-        network: A timm ``VisionTransformer`` with a class token; it is frozen here, for good.
-        num_selectors: Selectors of a lane; the authors have 10 for VOC and 20 for COCO.
+        network: A timm ``VisionTransformer`` with a class token; it is frozen permanently.
+        num_selectors: Selectors per lane; the authors use 10 for VOC and 20 for COCO.
         num_prompts: Prompts of a lane in each prompted block; likewise.
         prompted_blocks: How many of the first blocks have prompts.
 
@@ -60,7 +60,7 @@ class LanedViT(OnFrozenTransformer, GrowingHead):
         self.newest_only = False
         self.prompted_blocks = min(prompted_blocks, len(self.network.blocks))
         dim = self.num_features
-        # One row per lane: what earlier experiences learned, frozen, and what this one is learning.
+        # One row per lane: frozen rows of earlier experiences, and the trained row of the current one.
         self._shapes = {
             "selectors": (num_selectors, dim),
             "prompts": (self.prompted_blocks, 2, num_prompts, dim),
@@ -73,11 +73,11 @@ class LanedViT(OnFrozenTransformer, GrowingHead):
 
     @property
     def num_classes(self) -> int:
-        """Classes of all lanes."""
+        """Number of classes of all lanes."""
         return int(self.lane_sizes.sum())
 
     def grow(self, total: int) -> None:
-        """Freeze the lane of the experience that ended and begin another where it stands."""
+        """Freeze the last lane and add a copy of it for the next experience."""
         new = total - self.num_classes
         if new <= 0:
             return
@@ -97,7 +97,7 @@ class LanedViT(OnFrozenTransformer, GrowingHead):
         old = None if self._skips_old else self._start(self.old_selectors, images)
         new = self._start(self.selectors, images)
         for number, block in enumerate(network.blocks):
-            # Nothing about old lanes can learn, so their steps need not be recorded.
+            # Old lanes are frozen, so autograd need not record them.
             with torch.no_grad():
                 seen = block.norm1(frozen)
                 if old is not None:
@@ -123,7 +123,7 @@ class LanedViT(OnFrozenTransformer, GrowingHead):
     def _step(
         block: Any, token: Tensor, selectors: Tensor, seen: Tensor, prompts: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Class tokens and selectors through one block, which the normed tokens ``seen`` enter."""
+        """Pass class tokens and selectors through one block, whose normed input tokens are ``seen``."""
 
         def heads(tokens: Tensor) -> Tensor:
             """``[..., length, dim]`` to ``[..., heads, length, dim / heads]``."""
@@ -146,7 +146,7 @@ class LanedViT(OnFrozenTransformer, GrowingHead):
         return _through_mlp(block, token), _through_mlp(block, selectors)
 
     def _per_class(self, token: Tensor, patches: Tensor) -> Tensor:
-        """Repeat each lane's feature for its classes; zeros where lanes were left out."""
+        """Repeat each lane's feature for its classes; zeros for skipped lanes."""
         features = normalize(self.network.norm(token), dim=2)
         left_out = len(self.lane_sizes) - features.shape[1]
         features = nn.functional.pad(features, (0, 0, left_out, 0))
@@ -162,20 +162,20 @@ def _through_mlp(block: Any, tokens: Tensor) -> Tensor:
 
 
 class LaneHead(GrowingLinear):
-    """A linear row per class on the feature of its own lane; wants :class:`LanedViT`."""
+    """A linear row per class on the feature of its own lane; needs :class:`LanedViT`."""
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits from what :class:`LanedViT` returns; NaN for lanes that were left out."""
+        """Logits from the output of :class:`LanedViT`; NaN for skipped lanes."""
         lanes = features[:, :, 0, : self.num_classes].transpose(1, 2)
         logits = (lanes * self.weight).sum(dim=2) + self.bias
         if not self.training:
             return logits
-        # A feature has length one. Masked here, rather than made NaN there, rows keep a gradient of 0.
+        # A computed feature has length one. Masking here keeps a gradient of 0, which NaN features would not.
         left_out = (lanes == 0).all(dim=2)
         return logits.masked_fill(left_out, torch.nan)
 
     def class_activation_maps(self, feature_map: Tensor) -> Tensor:
-        """The rows applied to the frozen patches, put back into their square."""
+        """The rows applied to the frozen patches, arranged in their grid."""
         patches = feature_map[..., self.num_classes :]
         side = int(patches.shape[3] ** 0.5)
         return super().class_activation_maps(patches.flatten(2).unflatten(2, (side, side)))

@@ -1,4 +1,4 @@
-"""The network every method shares: a backbone, its feature map, a growing head."""
+"""The network shared by all methods: a backbone and a growing head."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rebll_avalanche.models.windows import seen_twice
 from rebll_avalanche.protocols import Experience
 from rebll_avalanche.words import check_choice
 
-# What a network may compute in.
+# Number formats that a network may compute in.
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 BN_MODES = ("train", "frozen_after_base", "frozen")
 
@@ -25,14 +25,14 @@ class MultiLabelModel(Adaptable):
 
     Args:
         backbone: Maps images to a feature map ``[batch, channels, h, w]``, or vectors to vectors.
-        head: Grows by itself when Avalanche adapts the model to a training experience.
+        head: A head that grows when Avalanche adapts the model to a training experience.
         bn_mode: ``"train"`` updates batch-norm statistics in every experience;
-            ``"frozen_after_base"`` uses those of the first experience ever after; ``"frozen"`` always
-            uses those that the weights came with.
-        input_mean: Per channel, subtracted from images in [0, 1]; what the backbone's weights want.
-        input_std: Per channel, divided by.
-        weights: Where the backbone's weights come from: name, source and hash, for result files.
-        windows: The backbone takes vectors, which may come with those of windows:
+            ``"frozen_after_base"`` keeps those of the first experience; ``"frozen"`` always uses those
+            of the initial weights.
+        input_mean: Mean per channel, subtracted from images in [0, 1], as the backbone's weights expect.
+        input_std: Standard deviation per channel, by which images are divided.
+        weights: Origin of the backbone's weights: name, source and hash, for result files.
+        windows: Inputs are vectors, which may include vectors of windows:
             ``[batch, 1 + windows, channels]``, see :mod:`rebll_avalanche.models.windows`.
     """
 
@@ -60,13 +60,13 @@ class MultiLabelModel(Adaptable):
         self._windows = windows
         # The type to compute in, float32 if None; logits are float32 in any case.
         self.precision: torch.dtype | None = None
-        # The memory layout of maps, which changes results by rounding only. Networks of many convolutions
-        # train in two thirds of the time; one that cuts pictures into patches has nothing to gain. Kernels
-        # stay as they are: plugins of others look at them, and at their gradients, as one row of numbers.
+        # The memory layout of maps, which changes results by rounding only. Networks with many convolutions
+        # train in two thirds of the time; vision transformers gain nothing. Kernels keep their layout,
+        # because Avalanche's plugins flatten them and their gradients.
         convolutions = sum(isinstance(module, nn.Conv2d) for module in backbone.modules())
         self.channels_last = convolutions > 1
         self._folded = FoldedBackbone()
-        # A buffer, so that a resumed run knows whether the base experience is over.
+        # A buffer, so that a resumed run knows whether the first experience is over.
         self.register_buffer("bn_frozen", torch.zeros((), dtype=torch.bool))
         trivial = input_mean is None or (not any(input_mean) and set(input_std or (1.0,)) == {1.0})
         mean = None if trivial else torch.tensor(input_mean).view(-1, 1, 1)
@@ -76,11 +76,11 @@ class MultiLabelModel(Adaptable):
 
     @property
     def num_classes(self) -> int:
-        """How many classes the model predicts now."""
+        """Number of classes that the model predicts now."""
         return self.head.num_classes
 
     def has_windows(self, x: Tensor) -> bool:
-        """Whether inputs are vectors of whole pictures and, beside them, of their windows."""
+        """Whether inputs are vectors of whole images together with vectors of their windows."""
         return self._windows and x.ndim == 3
 
     def whole(self, x: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class MultiLabelModel(Adaptable):
         return x[:, 0] if self.has_windows(x) else x
 
     def features(self, x: Tensor) -> Tensor:
-        """The feature map before pooling; of vectors with windows, the whole picture's vector."""
+        """The feature map before pooling; for vectors with windows, the vector of the whole image."""
         x = self.whole(x)
         if self.channels_last and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)
@@ -100,7 +100,7 @@ class MultiLabelModel(Adaptable):
         return features
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of the classes learned so far; windows are looked at in evaluation only."""
+        """Logits of the classes learned so far; windows are used in evaluation only."""
         if self.has_windows(x) and not self.training:
             return seen_twice(self._logits(x.flatten(0, 1)).unflatten(0, x.shape[:2]))
         return self._logits(x)
@@ -115,7 +115,7 @@ class MultiLabelModel(Adaptable):
             return logits.float()
 
     def adaptation(self, experience: Experience) -> None:
-        """Avalanche's hook: a second training experience ends the base experience."""
+        """Avalanche's hook; the second training experience ends the base experience."""
         if self.training and self.bn_mode == "frozen_after_base" and self.num_classes > 0:
             known = len(getattr(experience, "previous_classes", ()))
             if known > 0:

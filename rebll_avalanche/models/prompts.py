@@ -1,4 +1,4 @@
-"""L2P: a frozen vision transformer steered by prompts that each image picks from a pool."""
+"""L2P: a frozen vision transformer with prompts that each image selects from a pool."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rebll_avalanche.models.transformer import OnFrozenTransformer
 
 
 class PromptPool(nn.Module):
-    """Prompts with keys; a query picks the prompts whose keys are closest in angle.
+    """Prompts with keys; a query selects the prompts with the highest cosine similarity.
 
     Args:
         dim: Length of tokens, keys and queries.
         pool_size: Prompts in the pool.
-        length: Tokens of a prompt.
+        length: Tokens per prompt.
         top_k: Prompts per image.
     """
 
@@ -36,9 +36,9 @@ class PromptPool(nn.Module):
         return self.top_k * self.prompts.shape[1]
 
     def forward(self, query: Tensor) -> tuple[Tensor, Tensor]:
-        """The prompts picked for each image, and how close their keys are.
+        """The prompts selected for each image, and the cosines of their keys.
 
-        Each image picks for itself, so that a prediction does not depend on the rest of its batch.
+        Each image selects its own, so that a prediction does not depend on the rest of its batch.
 
         Args:
             query: ``[batch, dim]``.
@@ -52,13 +52,13 @@ class PromptPool(nn.Module):
 
 
 class PromptedViT(OnFrozenTransformer):
-    """A frozen timm vision transformer that reads an image with and without prompts.
+    """A frozen timm vision transformer applied to an image with and without prompts.
 
-    The first pass, without prompts, gives the class token that queries the pool; the second, with the
-    prompts picked, gives the tokens. Gradients pass through the network to the prompts and stop there.
+    The first pass, without prompts, computes the class token that queries the pool; the second, with the
+    selected prompts, computes the tokens. Gradients pass through the network to the prompts only.
 
     Args:
-        network: A timm ``VisionTransformer`` with a class token; it is frozen here, for good.
+        network: A timm ``VisionTransformer`` with a class token; it is frozen permanently.
         **pool_options: See :class:`PromptPool`.
     """
 
@@ -85,7 +85,7 @@ class PromptHead(GrowingLinear):
 
     Args:
         in_features: Length of a token.
-        prompt_tokens: How many of the tokens are the prompts'; they come first.
+        prompt_tokens: Number of prompt tokens, which come first.
     """
 
     def __init__(self, in_features: int, *, prompt_tokens: int) -> None:
@@ -93,11 +93,11 @@ class PromptHead(GrowingLinear):
         self.prompt_tokens = prompt_tokens
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits from what :class:`PromptedViT` returns."""
+        """Logits from the output of :class:`PromptedViT`."""
         return super().forward(features[..., : self.prompt_tokens])
 
     def class_activation_maps(self, feature_map: Tensor) -> Tensor:
-        """The rows applied to the patches' tokens, put back into their square."""
+        """The rows applied to the patch tokens, arranged in their grid."""
         patches = feature_map[..., self.prompt_tokens :]
         side = int(patches.shape[3] ** 0.5)
         return super().class_activation_maps(patches.flatten(2).unflatten(2, (side, side)))

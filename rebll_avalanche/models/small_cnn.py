@@ -1,4 +1,4 @@
-"""A network small enough to learn the embedded scenes from scratch on two cores."""
+"""A network small enough to train on the built-in scenes from scratch on two cores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _block(inside: int, outside: int, kernel: int = 3, stride: int = 1) -> list[
 
 
 class SmallCNN(nn.Module):
-    """Four convolution blocks that shrink the image eight times, in both directions."""
+    """Four convolution blocks that downsample the image by a factor of eight."""
 
     num_features = 128
 
@@ -35,5 +35,5 @@ class SmallCNN(nn.Module):
         return features
 
     def stages(self) -> list[nn.Module]:
-        """Modules whose outputs are the feature maps between the blocks."""
+        """The modules whose outputs are the intermediate feature maps."""
         return [module for module in self.blocks if isinstance(module, nn.MaxPool2d)]

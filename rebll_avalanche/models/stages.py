@@ -1,4 +1,4 @@
-"""The feature maps inside a backbone, caught while it runs."""
+"""Intermediate feature maps of a backbone, recorded during its forward pass."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from torch import Tensor, nn
 
 
 def stage_modules(backbone: nn.Module, last: int = 4) -> list[nn.Module]:
-    """The modules that end the last stages of a backbone, from fine to coarse.
+    """The final modules of a backbone's last stages, from fine to coarse.
 
     Args:
-        backbone: Says so itself with a method ``stages()``, or holds a timm network, which does; any
-            other has none.
-        last: How many stages at most.
+        backbone: A module with a method ``stages()``, or around a timm network; others have no stages.
+        last: Maximum number of stages.
     """
     stages = getattr(backbone, "stages", None)
     if callable(stages):
@@ -27,7 +26,7 @@ def stage_modules(backbone: nn.Module, last: int = 4) -> list[nn.Module]:
 
 
 class FeatureTap:
-    """Keeps the feature maps of a model's last forward pass while it is open.
+    """Keeps the feature maps of a model's last forward pass while its hooks are in place.
 
     Attributes:
         maps: Outputs of the stages, ``[batch, channels, h, w]`` each; transformers have none.
@@ -40,7 +39,7 @@ class FeatureTap:
         self._handles: list[Any] = []
 
     def open(self, model: Any) -> None:
-        """Begin to listen to ``model.backbone``."""
+        """Add hooks to ``model.backbone``."""
         self.close()
         self.maps, self.embedding = [], None
         for module in stage_modules(model.backbone):
@@ -48,7 +47,7 @@ class FeatureTap:
         self._handles.append(model.backbone.register_forward_hook(self._keep_embedding))
 
     def close(self) -> None:
-        """Stop listening: a model that is copied must not carry the hooks along."""
+        """Remove the hooks, which must not be copied with the model."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -63,7 +62,7 @@ class FeatureTap:
 
 @contextmanager
 def tapped(model: Any) -> Iterator[FeatureTap]:
-    """Listen to a model for the length of a ``with`` block."""
+    """Record a model's feature maps inside a ``with`` block."""
     tap = FeatureTap()
     tap.open(model)
     try:

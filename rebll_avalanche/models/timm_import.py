@@ -1,4 +1,4 @@
-"""timm, imported when a network of it is made, and without torch's compiler where nothing is compiled."""
+"""Imports timm when first needed, and without torch's compiler where nothing is compiled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMPILER = "torch._dynamo"
 
 
 def import_timm() -> Any:
-    """The library; it takes a second, and networks that are not its own do without."""
+    """Import timm, which takes a second and is only needed for its own networks."""
     if not is_answering():
         import timm
     else:
@@ -25,10 +25,10 @@ def import_timm() -> Any:
 
 @contextmanager
 def without_compiler() -> Iterator[None]:
-    """What is imported inside finds a stand-in for torch's compiler, which takes as long to import as torch.
+    """Replace torch's compiler by a stub for imports inside, as it takes as long to import as torch.
 
-    torchvision and timm import it to mark functions that are not to be compiled. So this is for processes
-    that only predict; where the compiler is already there, it stays.
+    torchvision and timm import it to mark functions that must not be compiled. Use this only in processes
+    that only predict; a compiler already imported is kept.
     """
     if COMPILER in sys.modules:
         yield

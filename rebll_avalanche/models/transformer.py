@@ -1,4 +1,4 @@
-"""A vision transformer that stays as it is while something small learns beside it."""
+"""A frozen vision transformer with a small trained part."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class OnFrozenTransformer(nn.Module):
     num_features: int
 
     def freeze(self, network: Any, what: str) -> None:
-        """Take the transformer over, for good.
+        """Store the transformer and freeze it permanently.
 
         Args:
-            network: From timm.
-            what: Needs it, for the error.
+            network: A timm network.
+            what: The part that needs it, for the error message.
 
         Raises:
-            ValueError: When it is no such network.
+            ValueError: When it is not a vision transformer with a class token.
         """
         if getattr(network, "cls_token", None) is None or not hasattr(network, "_pos_embed"):
             raise ValueError(
                 f"{what} need a vision transformer with a class token, got {type(network).__name__}; "
-                "take for example vit_base_patch16_224"
+                "use for example vit_base_patch16_224"
             )
         self.network = network.requires_grad_(False).eval()
         self.num_features = network.embed_dim

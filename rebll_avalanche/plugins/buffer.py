@@ -1,4 +1,4 @@
-"""Memory policies of this package inside Avalanche's own replay."""
+"""This package's sampling policies for Avalanche's replay plugins."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rebll_avalanche.protocols import Experience, Strategy
 
 
 class PolicyBuffer(ExemplarsBuffer):
-    """A ``storage_policy`` for Avalanche's ``ReplayPlugin`` that a sampling policy decides.
+    """Replay buffer with a sampling policy, a ``storage_policy`` for Avalanche's ``ReplayPlugin``.
 
     Args:
-        max_size: How many images at most.
+        max_size: Maximum number of images.
         policy: ``"reservoir"``, ``"prs"``, ``"ocdm"``, ``"herding"``, or a policy of your own.
     """
 
@@ -27,7 +27,7 @@ class PolicyBuffer(ExemplarsBuffer):
         self.policy = build_policy(policy)
 
     def post_adapt(self, agent_state: Strategy, exp: Experience) -> None:
-        """Let the policy choose among what is kept and what the experience brought."""
+        """Let the policy choose among the stored images and those of the experience."""
         arriving = label_matrix(exp.dataset)
         empty = len(self.buffer) == 0
         kept = arriving.new_empty(0, arriving.shape[1]) if empty else label_matrix(self.buffer)
@@ -36,18 +36,18 @@ class PolicyBuffer(ExemplarsBuffer):
         self.buffer = everything.subset(chosen.tolist())
 
     def resize(self, strategy: Strategy, new_size: int) -> None:
-        """Hold at most ``new_size`` images from the next experience on."""
+        """Keep at most ``new_size`` images from the next experience on."""
         self.max_size = new_size
 
 
 class SharedBudgetPlugin(SupervisedPlugin):
-    """Makes plugins that count images *per experience* share one budget.
+    """Gives plugins that limit memory *per experience* one total budget.
 
-    Avalanche's GEM and AGEM keep a number of images of every experience, so their memory grows with
-    the stream; here that number becomes the budget divided by the stream's length.
+    Avalanche's GEM and AGEM keep a fixed number of images per experience, so their memory grows with
+    the stream; this plugin sets that number to the budget divided by the number of experiences.
 
     Args:
-        mem_size: Number of images in all experiences together: at least one of each.
+        mem_size: Number of images over all experiences; at least one per experience.
     """
 
     def __init__(self, mem_size: int = 40) -> None:
@@ -55,13 +55,13 @@ class SharedBudgetPlugin(SupervisedPlugin):
         self.mem_size = mem_size
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Tell the other plugins of this strategy."""
+        """Set the size per experience in the strategy's other plugins."""
         experiences = len(strategy.experience.origin_stream)
         share = self.mem_size // experiences
         if not share:
             raise ValueError(
-                f"mem_size={self.mem_size} is less than one image for each of {experiences} experiences, "
-                "which this method needs; give it a larger memory"
+                f"mem_size must be at least {experiences}, one image per experience, got {self.mem_size}; "
+                "use a larger memory"
             )
         for plugin in strategy.plugins:
             if hasattr(plugin, "patterns_per_experience"):

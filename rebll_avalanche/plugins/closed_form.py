@@ -1,4 +1,4 @@
-"""Solves the head in closed form at the end of every experience, from sums that forget nothing."""
+"""Solves the head in closed form at the end of every experience, from sums over all images so far."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ from rebll_avalanche.scenario import class_range
 class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Replaces the rows of a linear head by a ridge regression on all images so far.
 
-    Each experience is passed over once, in evaluation mode. An image adds to the sums of
-    :class:`~rebll_avalanche.closed_form.learner.RidgeLearner` and is not kept. In a strategy that trains the
-    network, the pass follows the training; earlier sums are then of earlier features.
+    Each experience takes one pass in evaluation mode. An image is added to the sums of
+    :class:`~rebll_avalanche.closed_form.learner.RidgeLearner` and not stored. In a strategy that trains
+    the network, the pass follows training; earlier sums then hold features of the earlier network.
 
     Args:
-        unknown: What a label that nobody gave counts as, where the class was known when the image came:
+        unknown: Target for a missing label of a class that was known when the image arrived:
             ``"negative"``: absent; ``"shrunk"``: ``shrink`` times the head's own score; ``"hard"``: 1 if
-            the head so far gives it a probability above ``threshold``; ``"soft"``: that probability;
-            ``"auto"``: absent if images of earlier classes are seen to come again, else ``"shrunk"``.
+            the current head's probability is above ``threshold``; ``"soft"``: that probability;
+            ``"auto"``: absent if images of earlier classes are observed to repeat, else ``"shrunk"``.
         threshold: For ``"hard"``.
-        shrink: What the score is multiplied by.
+        shrink: Factor of the score for ``"shrunk"``.
         gamma: The ridge penalty; by default chosen by generalised cross-validation.
-        per_class_gamma: Choose one for every class.
-        keep: What is remembered beside the sums: ``"sums"``: nothing; ``"labels"``: a fingerprint and the
-            labels of every image, so that one that comes again is not counted twice, and can be corrected
-            and forgotten when it is shown again; ``"vectors"``: its features too, so that it
-            need not be shown. Where every experience has all images of its classes, the head equals the one
-            fitted to all labels, unless only sums are kept.
-        calibration: How scores become log-odds: ``"logistic"``, three numbers fitted to images that
-            the head has not seen (:class:`~rebll_avalanche.closed_form.calibration.ScoreCalibration`);
+        per_class_gamma: Choose one penalty per class.
+        keep: What is stored besides the sums: ``"sums"``: nothing; ``"labels"``: a fingerprint and the
+            labels of every image, so that a repeated image is not counted twice and an image given again
+            can be corrected or forgotten; ``"vectors"``: its features too, so that it need not be given
+            again. If every experience has all images of its classes, the head equals the one fitted to
+            all labels, unless only sums are kept.
+        calibration: How scores become log-odds: ``"logistic"``, three coefficients fitted to held-out
+            scores (:class:`~rebll_avalanche.closed_form.calibration.ScoreCalibration`);
             ``"gaussian"``, from the sums alone; ``"none"``, plain scores.
-        intercept: Fit one.
-        weighting: ``"equal"``, or ``"inverse_sqrt"``: an image counts as much as the mean of
+        intercept: Fit an intercept.
+        weighting: ``"equal"``, or ``"inverse_sqrt"``: an image's weight is the mean of
             ``1 / sqrt(images of the class)`` over its classes, relative to the mean over all classes.
     """
 
@@ -69,7 +69,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         weighting: Weighting = "equal",
     ) -> None:
         super().__init__()
-        # Its vectors have the length that the head will ask for.
+        # Recreated in the first experience, when the length of the head's input vectors is known.
         self.learner = RidgeLearner(
             0,
             unknown=unknown,
@@ -88,15 +88,15 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
 
     @property
     def sums(self) -> RidgeSums:
-        """What is known of all images."""
+        """The sums over all images."""
         return self.learner.sums
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Make room for the classes of the experience."""
+        """Check the head and start the experience."""
         head: Any = strategy.model.head
         if getattr(head, "weight", None) is None or getattr(head, "bias", None) is None:
             raise ValueError(
-                f"{type(head).__name__} has no rows that a regression could solve; "
+                f"the head {type(head).__name__} has no linear rows to solve; "
                 "use head='linear', 'expanded' or 'random'"
             )
         if not self.sums.images:
@@ -114,7 +114,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         """Add a batch to the sums; the model must be in evaluation mode.
 
         Returns:
-            The logits of the batch before the head is solved anew.
+            The logits of the batch, by the head before it is solved again.
         """
         self._passed = True
         vectors = expanded(model.head, model.features(images))
@@ -128,7 +128,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         return logits
 
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Pass over the experience, unless the strategy has done so, and solve."""
+        """Add the experience to the sums, unless the strategy has done so, and solve."""
         if not self._passed:
             self._pass_over(strategy)
         self.learner.end()
@@ -139,45 +139,45 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         return self.learner.solve()
 
     def install(self, head: Any) -> None:
-        """Write the solved rows into a model's head, as at the end of every experience."""
+        """Write the solved rows into a model's head, as done after every experience."""
         scores = self.scores()
         with torch.no_grad():
             head.weight.copy_(scores.weight.T)
             head.bias.copy_(scores.bias)
 
     def correct(self, model: Any, images: Tensor, labels: Tensor) -> None:
-        """Change labels of images that were learned before, or add labels, and solve again.
+        """Change or add labels of images learned before, and solve again.
 
         Args:
-            model: The strategy's, whose head is written anew.
-            images: As in evaluation, a batch of what the model takes.
-            labels: ``[images, classes]``: 1, 0, or NaN for what stays as it is.
+            model: The strategy's model, whose head is rewritten.
+            images: A batch of model inputs with evaluation transforms.
+            labels: ``[images, classes]``: 1, 0, or NaN to leave a label as it is.
         """
         self.learner.correct(fingerprints(images), labels, self._vectors(model, images))
         self.install(model.head)
 
     def forget_images(self, model: Any, images: Tensor) -> None:
-        """Solve again as if these images had never come.
+        """Solve again as if these images had never been learned.
 
         Args:
-            model: The strategy's, whose head is written anew.
-            images: As in evaluation, a batch of what the model takes.
+            model: The strategy's model, whose head is rewritten.
+            images: A batch of model inputs with evaluation transforms.
         """
         self.learner.forget_images(fingerprints(images), self._vectors(model, images))
         self.install(model.head)
 
     def forget_classes(self, model: Any, columns: Sequence[int]) -> None:
-        """Solve again as if nobody had ever given a label of these classes; columns stay where they are."""
+        """Solve again as if these classes had never been annotated; column positions do not change."""
         self.learner.forget_classes(columns)
         self.install(model.head)
 
     def forget_experience(self, model: Any, experience: Experience) -> None:
-        """Solve again as if an experience had never come.
+        """Solve again as if an experience had never been learned.
 
         Args:
-            model: The strategy's, whose head is written anew.
-            experience: The experience, whose images are passed over once more, or, with
-                ``keep="vectors"``, its number.
+            model: The strategy's model, whose head is rewritten.
+            experience: The experience, whose images are read once more; with ``keep="vectors"`` its
+                number is enough.
         """
         if isinstance(experience, int):
             self.learner.forget_experience(experience)
@@ -190,11 +190,11 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         self.install(model.head)
 
     def merge(self, model: Any, other: ClosedFormPlugin) -> None:
-        """Learn what another plugin has learned with the same network and the same order of classes.
+        """Add what another plugin has learned with the same network and class order.
 
         Args:
-            model: The strategy's, whose head is written anew.
-            other: Stays as it is.
+            model: The strategy's model, whose head is rewritten.
+            other: The other plugin; it is not changed.
         """
         self.learner.merge(other.learner)
         model.head.grow(self.learner.num_classes)
@@ -206,11 +206,11 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         return self.learner.num_bytes
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is kept between experiences; see ``keep``."""
+        """Everything kept between experiences; see ``keep``."""
         return self.learner.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Restore what :meth:`state_dict` returned."""
         self.learner.load_state_dict(state)
 
     def _names(self, images: Tensor) -> list[int]:
@@ -221,7 +221,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         return list(self._keys[start : self._observed])
 
     def _vectors(self, model: Any, images: Tensor) -> Tensor:
-        """What the head sees of images."""
+        """The head's input vectors for a batch of images."""
         device, training = model.head.weight.device, model.training
         model.eval()
         with torch.no_grad():
@@ -238,7 +238,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
 
 
 def expanded(head: Any, feature_map: Tensor) -> Tensor:
-    """The vectors that a linear head sees."""
+    """The input vectors of a head's linear layer."""
     if hasattr(head, "expand"):
         vectors: Tensor = head.expand(feature_map)
         return vectors
@@ -246,5 +246,5 @@ def expanded(head: Any, feature_map: Tensor) -> Tensor:
 
 
 def in_order(dataset: Any, batch_size: int) -> DataLoader[Any]:
-    """Batches of a data set in its own order, drawing nothing from the global generator."""
+    """Batches of a data set in its own order, without using the global random generator."""
     return DataLoader(dataset, batch_size=batch_size, generator=torch.Generator())

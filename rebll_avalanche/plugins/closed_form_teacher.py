@@ -1,4 +1,4 @@
-"""A teacher that does not forget: a closed-form head on the network as the first experience left it."""
+"""A teacher that does not forget: a closed-form head on the network frozen after the first experience."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rebll_avalanche.scenario import class_range
 
 
 class ClosedFormTeacher(Teacher):
-    """Takes the place of the previous model for AKD and for relabelling.
+    """Replaces the previous model as the teacher of AKD and relabelling.
 
-    Its network is the strategy's after the first experience and never changes; its head is solved from
-    sums over all images so far. So it knows the earlier classes as well as on the day they came,
-    whatever becomes of the network that it teaches. It passes over an experience before the student
-    does, which shows it the negatives in there and the new classes too.
+    Its network is a frozen copy of the strategy's after the first experience; its head is solved from
+    sums over all images so far. It therefore keeps its accuracy on earlier classes, however the
+    student changes. It learns each experience before the student does, so it knows the new classes
+    and the experience's negatives.
 
     Args:
-        **options: Of :class:`~rebll_avalanche.plugins.closed_form.ClosedFormPlugin`.
+        **options: Parameters of :class:`~rebll_avalanche.plugins.closed_form.ClosedFormPlugin`.
     """
 
     calibrated = True
@@ -33,7 +33,7 @@ class ClosedFormTeacher(Teacher):
         self._prepared = -1
 
     def begin_experience(self, strategy: Strategy) -> None:
-        """Pass over the experience and solve; asking twice does it once."""
+        """Learn the experience and solve; a second call does nothing."""
         super().begin_experience(strategy)
         number = strategy.experience.current_experience
         if self.model is not None and number != self._prepared:
@@ -41,7 +41,7 @@ class ClosedFormTeacher(Teacher):
             self.model = self._learned(frozen_copy(self.model), strategy)
 
     def end_experience(self, strategy: Strategy) -> None:
-        """After the first experience, take over the network: by then it knows this kind of images."""
+        """Copy the network after the first experience, when it has adapted to the images."""
         if self.model is None and self.successor is None:
             self._prepared = strategy.experience.current_experience
             self.successor = self._learned(frozen_copy(strategy.model), strategy)
@@ -50,7 +50,7 @@ class ClosedFormTeacher(Teacher):
         super().end_experience(strategy)
 
     def _learned(self, network: Any, strategy: Strategy) -> nn.Module:
-        """The network with a head that knows the experience."""
+        """The network with a head solved on the experience too."""
         network.head.grow(class_range(strategy.experience)[1])
         seen = SimpleNamespace(
             model=network.requires_grad_(False),
@@ -64,7 +64,7 @@ class ClosedFormTeacher(Teacher):
         return learned
 
     def state_dict(self) -> dict[str, Any]:
-        """The network, the head, the sums, and the last experience that these know."""
+        """The network, the head, the sums, and the last experience learned."""
         return {
             "network": super().state_dict(),
             "closed_form": self.closed_form.state_dict(),
@@ -72,7 +72,7 @@ class ClosedFormTeacher(Teacher):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Restore what :meth:`state_dict` returned."""
         super().load_state_dict(state["network"])
         self.closed_form.load_state_dict(state["closed_form"])
         self._prepared = state["prepared"]

@@ -1,4 +1,4 @@
-"""Replacing a strategy's base loss term without touching what other plugins add to it."""
+"""Replacing a strategy's base loss term while keeping the terms that other plugins add."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ BaseLoss = Callable[[Tensor, Tensor, str], Tensor]
 
 
 class InstalledCriterion(nn.Module):
-    """Stands in for a strategy's criterion: ``loss`` while training, the original in evaluation.
+    """Replaces a strategy's criterion: ``loss`` in training, the original in evaluation.
 
     Args:
-        strategy: Asked whether it is training.
-        original: What was installed before.
+        strategy: Tells whether it is training.
+        original: The criterion that is replaced.
         loss: ``(logits, targets, reduction) -> loss``; must ignore NaN targets, since plugins such as
             AGEM and GEM also call it with images of earlier experiences.
     """
@@ -31,11 +31,11 @@ class InstalledCriterion(nn.Module):
         self.strategy = strategy
         self.original = original
         self.loss = loss
-        # Not the original's, which is for evaluation; Avalanche's MIR sets it to "none" and back.
+        # Not the original's reduction, which is for evaluation; Avalanche's MIR sets it to "none" and back.
         self.reduction = "mean"
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """The loss that fits what the strategy is doing."""
+        """The plugin's loss in training, the original in evaluation."""
         if not self.strategy.is_training:
             value: Tensor = self.original(logits, targets)
             return value
@@ -43,7 +43,7 @@ class InstalledCriterion(nn.Module):
 
 
 def install_criterion(strategy: Strategy, loss: BaseLoss) -> None:
-    """Put ``loss``, a plugin's method, in the place of the base term until it is restored.
+    """Replace the base term by ``loss``, a plugin's method, until :func:`restore_criterion`.
 
     Raises:
         ValueError: When another plugin has already replaced the base term.
@@ -60,7 +60,7 @@ def install_criterion(strategy: Strategy, loss: BaseLoss) -> None:
 
 
 def restore_criterion(strategy: Strategy) -> None:
-    """Give the strategy its own criterion back."""
+    """Restore the strategy's own criterion."""
     strategy._criterion = plain_criterion(strategy)
 
 
@@ -86,8 +86,8 @@ def check_steerable(strategy: Strategy, plugin: Any) -> None:
     if own_loop or own_loss:
         what = "runs its own training loop" if own_loop else "computes its own loss"
         raise ValueError(
-            f"{type(strategy).__name__} {what}, which {type(plugin).__name__} cannot steer; put the "
-            "plugin into Naive, Cumulative, Replay, EWC or another strategy that uses its criterion, "
+            f"{type(strategy).__name__} {what}, which {type(plugin).__name__} cannot change; use the "
+            "plugin in Naive, Cumulative, Replay, EWC or another strategy that uses its criterion, "
             "or use the RebLL strategy"
         )
     check_companions(strategy)

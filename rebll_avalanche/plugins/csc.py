@@ -1,4 +1,4 @@
-"""CSC: distillation with a bonus for uncertainty about old classes."""
+"""CSC: distillation with an entropy term that rewards uncertainty about old classes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def entropy_penalty(
     Args:
         logits: ``[images, classes]``.
         reduction: ``"class_sum"``, or ``"mean"`` over classes.
-        ignore: Boolean ``[images, classes]``: entries that do not count.
+        ignore: Boolean ``[images, classes]``: entries to leave out.
     """
     penalty = logits.sigmoid() * logsigmoid(logits)
     counted = torch.ones_like(penalty, dtype=torch.bool) if ignore is None else ~ignore
@@ -39,16 +39,16 @@ def entropy_penalty(
 class CSCPlugin(AKDPlugin):
     r"""Trains with :math:`w L_{bce} + (1 - w) L_{kd} + \beta \sum_c p_c \log p_c`.
 
-    The last term keeps the network from being sure of everything: confidence on old classes, whose
-    negatives are never shown again, is what makes its false positives. The first experience is plain
-    L_bce. On ``build_model(..., head="gcn")`` this is CSC; it works on any network.
+    The last term counters overconfidence on old classes, whose negatives do not appear again and which
+    therefore cause false positives. The first experience uses plain L_bce. With
+    ``build_model(..., head="gcn")`` this is CSC; it works on any network.
 
     Args:
         classification_weight: ``w``, the weight of L_bce once there is a teacher; L_kd gets the rest.
         entropy_weight: ``beta``, the weight of the entropy.
-        entropy_classes: ``"old"`` as the paper says, or ``"seen"`` as its release does.
-        entropy_reduction: ``"class_sum"`` as printed, or ``"mean"`` over classes, as the other two terms
-            have it: beside these, a sum outgrows the distillation where there are many classes.
+        entropy_classes: ``"old"`` as in the paper, or ``"seen"`` as in its released code.
+        entropy_reduction: ``"class_sum"`` as printed, or ``"mean"`` over classes, like the other two
+            terms: with many classes, a sum outweighs the distillation.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class CSCPlugin(AKDPlugin):
         if not self._distils:
             return
         logits = strategy.mb_output
-        # Of an earlier class that is annotated here, the labels say how sure to be.
+        # Annotated old classes are left out: their labels determine the confidence.
         old = slice(0, self._old_classes)
         labelled = torch.zeros_like(logits, dtype=torch.bool)
         labelled[:, old] = annotated(strategy.mb_y[:, old])

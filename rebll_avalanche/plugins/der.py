@@ -1,4 +1,4 @@
-"""DER++ for labels: stored logits and stored labels are both replayed."""
+"""DER++ for multi-label streams: stored logits and stored labels are both replayed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def stored_logit_loss(logits: Tensor, stored: Tensor) -> Tensor:
     """Mean squared difference over the columns that existed when ``stored`` was captured.
 
     Args:
-        logits: ``[batch, classes]`` of the model now.
+        logits: ``[batch, classes]`` of the current model.
         stored: ``[batch, all classes]``; NaN for columns that the model did not have yet.
     """
     stored = seen_columns(logits, stored)
@@ -34,18 +34,18 @@ def stored_logit_loss(logits: Tensor, stored: Tensor) -> Tensor:
 
 
 class DERPlusPlusPlugin(SupervisedPlugin):
-    r"""Dark experience replay with labels, DER++, where the head grows and labels are partial.
+    r"""DER++, dark experience replay with labels, for growing heads and partial labels.
 
     .. math:: L = L_{bce}(C^t) + \alpha \, \lVert z(x') - z' \rVert^2 + \beta \, L_{bce}(x'', y'')
 
     ``x'`` and ``x''`` are two independent draws from memory. The squared difference is averaged over the
-    columns that existed when ``z'`` was captured, the cross-entropy over the labels that came with
-    ``x''``. Images enter memory when their experience ends, with the logits that the model just
-    trained gives them unaugmented; the original captures them along the way, for online streams.
+    columns that existed when ``z'`` was captured, the cross-entropy over the annotated labels of
+    ``x''``. Images enter memory when their experience ends, with the trained model's logits for the
+    unaugmented image; the original, for online streams, captures them during training.
 
     Args:
         mem_size: Number of images kept.
-        batch_size_mem: Images of each draw (fewer if memory holds fewer).
+        batch_size_mem: Images per draw (fewer if memory holds fewer).
         alpha: Weight of the stored logits.
         beta: Weight of the stored labels; 0 is DER.
         policy: Which images stay in memory.
@@ -72,7 +72,7 @@ class DERPlusPlusPlugin(SupervisedPlugin):
         self.terms = LossTerms()
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Make sure that the labels can be learned, and find memory's images."""
+        """Check the criterion, and bind memory to the stream."""
         check_base_loss(strategy)
         self.memory.bind(strategy.experience)
         more = self.memory.labels.shape[1] - self.logits.shape[1]
@@ -96,7 +96,7 @@ class DERPlusPlusPlugin(SupervisedPlugin):
         strategy.loss += self.alpha * logit_loss + self.beta * label_loss
 
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Sample the experience into memory and capture the logits of what came in."""
+        """Sample the experience into memory and capture the logits of added images."""
         if not self.memory.mem_size:
             return
         before = len(self.memory)
@@ -117,10 +117,10 @@ class DERPlusPlusPlugin(SupervisedPlugin):
         self.logits = logits
 
     def state_dict(self) -> dict[str, Any]:
-        """Memory and the logits beside it."""
+        """Memory and its stored logits."""
         return {"memory": self.memory.state_dict(), "logits": self.logits}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Restore what :meth:`state_dict` returned."""
         self.memory.load_state_dict(state["memory"])
         self.logits = state["logits"].clone()

@@ -1,4 +1,4 @@
-"""Training that has left the range of useful numbers is stopped, not finished."""
+"""Stops training that diverges."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from rebll_avalanche.errors import DivergedError
 from rebll_avalanche.models.weights import not_finite
 from rebll_avalanche.protocols import Strategy
 
-# A loss may rise when a teacher or a memory joins in; never so far.
+# Growth relative to the first loss. Distillation or replay may raise a loss, but never this much.
 EXPLODED = 1e4
-# Iterations between looks: on a GPU, each look waits for all that was asked of it before.
+# Iterations between checks: on a GPU, each check waits for all queued operations.
 EVERY = 20
 
 
 class DivergencePlugin(SupervisedPlugin):
-    """Stops when the loss explodes, or when it or a weight is no longer a finite number.
+    """Stops when the loss explodes, or when it or a weight is no longer finite.
 
-    Belongs before whatever saves the model after an epoch, so that the last saved state is a good one.
+    Place it before plugins that save the model after an epoch, so that the last saved state is valid.
 
     Raises:
-        DivergedError: Saying where, and what to change.
+        DivergedError: Names the experience and epoch, and what to change.
     """
 
     def __init__(self) -> None:
@@ -34,12 +34,12 @@ class DivergencePlugin(SupervisedPlugin):
         self._iterations = 0
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Every experience has its own loss to begin with."""
+        """Reset the reference loss, which differs between experiences."""
         self._largest = self._limit = None
         self._iterations = 0
 
     def after_training_iteration(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Note the loss; look now and then."""
+        """Record the loss; check it every few iterations."""
         loss = strategy.loss.detach().squeeze().float()
         if self._largest is None or self._limit is None:
             self._limit = EXPLODED * loss.clamp(min=1.0)
@@ -50,12 +50,12 @@ class DivergencePlugin(SupervisedPlugin):
             self._look(strategy)
 
     def after_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Look at the loss once more, and at every weight."""
+        """Check the loss and every weight."""
         self._look(strategy)
         self.after_training_exp(strategy)
 
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Look at every weight, also at those that are solved for at the end."""
+        """Check every weight, including those solved in closed form at the end."""
         wrong = not_finite(strategy.model.state_dict())
         if wrong:
             self._stop(strategy, f"{wrong} is no longer finite")

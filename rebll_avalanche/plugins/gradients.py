@@ -1,9 +1,9 @@
-"""Options of training that leave results as they are, up to rounding.
+"""Training options that leave results unchanged up to rounding.
 
-Tests hold these to tolerances on small networks: accumulated batches give the weights of whole ones up to
-1e-5 (batch norm, which sees the smaller batches, apart); after a run of a few dozen steps float16 stays
-within 0.01 and bfloat16 within 0.05 of the weights that float32 gives; with ``channels_last`` weights stay
-within ten steps of Adam. What compilation does to rounding is torch's affair and not tested here.
+Tests check tolerances on small networks: accumulated batches give the weights of whole batches up to
+1e-5 (except batch norm, which sees the smaller batches); after a few dozen steps, float16 weights stay
+within 0.01 and bfloat16 weights within 0.05 of float32; with ``channels_last``, weights stay within ten
+steps of Adam. Rounding under compilation is up to torch and not tested here.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from rebll_avalanche.protocols import Strategy
 
 
 class GradientPlugin(SupervisedPlugin):
-    """Accumulates gradients over steps, and scales the loss of a network in float16.
+    """Accumulates gradients over steps, and scales the loss for float16.
 
-    Avalanche updates the weights after every batch; here a batch in between leaves no gradient
-    behind, so that its update does nothing. A group that the epoch cuts short is averaged as it is.
-    Belongs behind all plugins that change the loss or the gradients; those that look at gradients right
-    before the update, to clip them, find averaged and unscaled ones.
+    Avalanche updates the weights after every batch; this plugin removes the gradients of intermediate
+    batches, so that their update does nothing. An incomplete group at the end of an epoch is averaged
+    over its batches. Place it after all plugins that change the loss or the gradients; plugins that
+    clip gradients right before the update get averaged, unscaled ones.
 
     Args:
-        accumulate: Steps whose gradients are averaged before the weights change.
-        scaled: Scale the loss so that small gradients survive float16.
-        device: The kind of device, for the scaler.
+        accumulate: Steps whose gradients are averaged per weight update.
+        scaled: Scale the loss so that small gradients do not underflow in float16.
+        device: Device type for the scaler.
     """
 
     def __init__(self, *, accumulate: int = 1, scaled: bool = False, device: str = "cpu") -> None:
@@ -41,13 +41,13 @@ class GradientPlugin(SupervisedPlugin):
         self._waiting = False
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Scale the loss for the backward pass alone."""
+        """Scale the loss for the backward pass only."""
         self._loss = strategy.loss
         strategy.loss = self.scaler.scale(strategy.loss)
 
     def after_backward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Hold gradients back, or let the average of a whole group through."""
-        strategy.loss = self._loss  # as it was, for whoever logs it
+        """Hold back the gradients, or set them to the average of a complete group."""
+        strategy.loss = self._loss  # unscaled, for logging
         self._waiting = False
         parameters = [p for group in strategy.optimizer.param_groups for p in group["params"]]
         if self.accumulate > 1:
@@ -61,16 +61,16 @@ class GradientPlugin(SupervisedPlugin):
             self.scaler.unscale_(strategy.optimizer)
 
     def before_update(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Let the scaler make the step, if there is one."""
+        """Let the scaler, if there is one, make the step."""
         if self.scaler.is_enabled() and not self._waiting:
-            # The scaler steps, or refuses to when a gradient overflowed; Avalanche's own step comes
-            # next and must find nothing to do.
+            # The scaler steps, or skips the step if a gradient overflowed; Avalanche's own step, which
+            # follows, must do nothing.
             self.scaler.step(strategy.optimizer)
             self.scaler.update()
             strategy.optimizer.zero_grad(set_to_none=True)
 
     def _add(self, parameters: list[torch.nn.Parameter], images: int) -> None:
-        """Take the gradients away, each batch counting as much as it has images."""
+        """Move the gradients to the accumulated sum, weighted by the number of images."""
         self._steps += 1
         self._images += images
         for parameter in parameters:
@@ -87,11 +87,11 @@ class GradientPlugin(SupervisedPlugin):
         self._steps = self._images = 0
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale; epochs end with nothing held back."""
+        """The loss scale; no gradients are held back at the end of an epoch."""
         return dict(self.scaler.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Restore what :meth:`state_dict` returned."""
         if state:
             self.scaler.load_state_dict(state)
 
@@ -100,15 +100,15 @@ class ChannelsLastPlugin(SupervisedPlugin):
     """Keeps images and kernels in the memory layout ``channels_last``."""
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Lay out the kernels."""
+        """Convert the kernels."""
         strategy.model.to(memory_format=torch.channels_last)
 
     def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Lay out a training batch."""
+        """Convert a training batch."""
         strategy.mbatch[0] = _channels_last(strategy.mbatch[0])
 
     def before_eval_forward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Lay out an evaluation batch."""
+        """Convert an evaluation batch."""
         strategy.mbatch[0] = _channels_last(strategy.mbatch[0])
 
 

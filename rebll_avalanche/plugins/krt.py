@@ -1,4 +1,4 @@
-"""KRT: pseudo-labels for old classes, and tokens that stay where they were."""
+"""KRT: pseudo-labels for old classes, and distillation of class tokens."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def asl_loss(
 def pseudo_label_threshold(probability: Tensor, labels_per_image: float) -> float:
     """The probability above which images have ``labels_per_image`` labels on average.
 
-    It is the k-th largest probability, with k the number of labels wanted in all, so there is nothing
-    to search for step by step.
+    It is the k-th largest probability, with k the total number of labels, so no iterative search is
+    needed.
 
     >>> pseudo_label_threshold(torch.tensor([[0.9, 0.2], [0.6, 0.4]]), labels_per_image=1.0)
     0.4000000059604645
@@ -69,22 +69,22 @@ def pseudo_label_threshold(probability: Tensor, labels_per_image: float) -> floa
 class KRTPlugin(SupervisedPlugin):
     r"""Trains with :math:`L_{asl} + \lambda \sqrt{n / n_t}\, (1 - \cos(e^{old}, e))`.
 
-    L_asl covers all seen classes: those annotated in an image with their labels, and other earlier ones
-    with pseudo-labels, 1 if the previous model's probability is above a threshold and 0 if not. The
-    threshold is set when an experience begins, so that images get as many labels as the share of
-    classes already seen leads one to expect. The second term holds the embeddings of old experiences
-    in place; ``n`` counts the seen classes and ``n_t`` those that this experience is annotated for.
+    L_asl covers all seen classes: annotated ones with their labels, other earlier ones with
+    pseudo-labels, 1 if the previous model's probability is above a threshold, else 0. The threshold is
+    set at the start of an experience, so that images get the number of labels expected from the share
+    of classes already seen. The second term keeps the embeddings of old experiences unchanged; ``n``
+    counts the seen classes and ``n_t`` those annotated in this experience.
 
-    Memory images keep the labels they came with. What is unknown about old classes gets pseudo-labels
-    like everything else; nobody labels stored images for later classes.
+    Memory images keep their original labels. Unknown old classes get pseudo-labels like in other
+    images; stored images are not labelled for later classes.
 
     Args:
-        lambda_token: ``lambda``, the weight of the distillation of tokens; it stands beside an L_asl
-            summed over batch and classes.
-        labels_per_image: Labels of an image over all classes of the benchmark, on average: 1.4 for
-            VOC, 2.9 for COCO.
-        exponent: Of the asymmetric loss.
-        margin: Of the asymmetric loss.
+        lambda_token: ``lambda``, the weight of token distillation, relative to an L_asl summed over
+            batch and classes.
+        labels_per_image: Average labels per image over all classes of the benchmark: 1.4 for VOC, 2.9
+            for COCO.
+        exponent: Exponent of the asymmetric loss.
+        margin: Margin of the asymmetric loss.
         mem_size: Number of images kept for replay.
         batch_size_mem: Memory images per step (fewer if memory holds fewer).
         policy: Which images stay in memory.
@@ -104,7 +104,7 @@ class KRTPlugin(SupervisedPlugin):
         super().__init__()
         check_not_negative(lambda_token=lambda_token, exponent=exponent)
         if not 0 <= margin < 1:
-            raise ValueError(f"margin is a probability below 1, got {margin}")
+            raise ValueError(f"margin must be at least 0 and below 1, got {margin}")
         if batch_size_mem < 1:
             raise ValueError(f"batch_size_mem must be at least 1, got {batch_size_mem}")
         if labels_per_image <= 0:
@@ -124,13 +124,13 @@ class KRTPlugin(SupervisedPlugin):
         self._token_weight = 0.0
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Check the network and agree on one teacher with the other plugins."""
+        """Check the network and share one teacher with the other plugins."""
         check_steerable(strategy, self)
         _attention_head(strategy.model)
         self.teacher = share_teacher(strategy, self.teacher)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Call the teacher, set the threshold for its pseudo-labels, install the asymmetric loss."""
+        """Activate the teacher, set its pseudo-label threshold, install the asymmetric loss."""
         check_base_loss(strategy)
         self.teacher.begin_experience(strategy)
         self.memory.bind(strategy.experience)
@@ -157,11 +157,11 @@ class KRTPlugin(SupervisedPlugin):
         return asl_loss(logits, targets, exponent=self.exponent, margin=self.margin)
 
     def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Listen to the head's embeddings."""
+        """Hook the head's embeddings."""
         self._tap.open(_attention_head(strategy.model).attention)
 
     def after_forward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Note the embeddings of this batch."""
+        """Record the embeddings of this batch."""
         self._embeddings = self._tap.close()
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
@@ -192,7 +192,7 @@ class KRTPlugin(SupervisedPlugin):
         logits: Tensor,
         embeddings: Tensor,
     ) -> Tensor:
-        """Learn the old columns, and say how far the embeddings of each image have moved."""
+        """Add the loss of the old columns; return how far each image's embeddings have moved."""
         with torch.no_grad():
             teacher_logits, teacher_embeddings = _forward(self.teacher.model, images)
         old = slice(0, self._lo)
@@ -204,13 +204,13 @@ class KRTPlugin(SupervisedPlugin):
         return 1 - cosine_similarity(kept, teacher_embeddings.flatten(1).float())
 
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Remember images, and copy the model: it teaches the next experience."""
+        """Store images, and copy the model, the teacher of the next experience."""
         if self.memory.mem_size:
             self.memory.update(strategy.experience, strategy)
         self.teacher.end_experience(strategy)
 
     def after_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Give the strategy its own criterion back."""
+        """Restore the strategy's own criterion."""
         restore_criterion(strategy)
 
     def state_dict(self) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class KRTPlugin(SupervisedPlugin):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Restore what :meth:`state_dict` returned."""
         self.teacher.load_state_dict(state["teacher"])
         self.memory.load_state_dict(state["memory"])
         self.threshold = state["threshold"]

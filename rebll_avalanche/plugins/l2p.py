@@ -1,4 +1,4 @@
-"""L2P: prompts are learned with the labels, their keys with the images that pick them."""
+"""L2P: learns prompts from the labels and their keys from the images that select them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def prompt_pool(strategy: Strategy) -> PromptPool:
 
 
 class L2PPlugin(SupervisedPlugin):
-    r"""Adds :math:`-\lambda \sum_k \cos(key_k, query)` over the prompts that an image picked.
+    r"""Adds :math:`-\lambda \sum_k \cos(key_k, query)` over the prompts selected by an image.
 
     The base loss is the strategy's own: a criterion that ignores unknown labels, such as
     ``PartialLabelBCE``, is the binary cross-entropy on the experience's columns.
 
     Args:
-        pull_weight: ``lambda``: how strongly keys are pulled to the images that pick them.
-        grad_clip: Largest norm of the gradient; 0 leaves it alone.
+        pull_weight: ``lambda``: how strongly keys are pulled towards the images that select them.
+        grad_clip: Maximum norm of the gradient; 0 disables clipping.
     """
 
     def __init__(self, *, pull_weight: float = 0.5, grad_clip: float = 1.0) -> None:
@@ -52,20 +52,20 @@ class L2PPlugin(SupervisedPlugin):
         self._cosine: Tensor | None = None
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Make sure that the network has prompts and that the labels can be learned."""
+        """Check that the network has prompts and that the criterion accepts the labels."""
         prompt_pool(strategy)
         check_base_loss(strategy)
 
     def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Listen to the pool."""
+        """Hook the prompt pool."""
         self._tap.open(prompt_pool(strategy))
 
     def after_forward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Note how close the picked keys were."""
+        """Record how close the selected keys were."""
         _, self._cosine = self._tap.close()
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Pull the picked keys towards the images."""
+        """Pull the selected keys towards the images."""
         if self._cosine is None:
             return
         loss = -self._cosine.sum(dim=1).mean()

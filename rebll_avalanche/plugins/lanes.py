@@ -1,4 +1,4 @@
-"""MULTI-LANE: only the lanes that somebody annotates are computed in training."""
+"""MULTI-LANE: computes only lanes with annotated classes in training."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from rebll_avalanche.scenario import class_range
 
 
 class LanesPlugin(SupervisedPlugin):
-    """Leaves old lanes out of training where an experience annotates none of their classes.
+    """Skips old lanes in training if an experience annotates none of their classes.
 
-    Then only the newest lane has a loss. Where an experience does annotate old classes, old lanes are
-    computed: they stay as they are, and the rows of the head that read them learn.
+    Only the newest lane then has a loss. If an experience annotates old classes, old lanes are
+    computed: they stay frozen, but their rows of the head are trained.
     """
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """See which classes have labels."""
+        """Check which classes are annotated."""
         old_classes, _ = class_range(strategy.experience)
         old_labels = label_matrix(strategy.experience.dataset)[:, :old_classes]
         laned_backbone(strategy.model).newest_only = not bool(annotated(old_labels).any())
 
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Whoever trains the network next may have a loss on every class."""
+        """Enable all lanes, since other methods may have a loss on every class."""
         laned_backbone(strategy.model).newest_only = False
 
 
 def laned_backbone(model: Any) -> LanedViT:
-    """The network with lanes.
+    """The backbone with lanes.
 
     Raises:
         ValueError: When the model has none.

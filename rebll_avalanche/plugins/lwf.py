@@ -1,4 +1,4 @@
-"""Learning without forgetting, for labels: sigmoid distillation over the old columns."""
+"""Learning without forgetting for multi-label streams: sigmoid distillation of old classes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from rebll_avalanche.scenario import class_range
 
 
 class SigmoidDistillation(RegularizationMethod):
-    r"""Keeps the probabilities of old classes where the previous model had them.
+    r"""Keeps the probabilities of old classes close to those of the previous model.
 
     .. math:: \alpha \; \mathrm{mean}_{c \in C^{1:t-1}}
         \left[ -q_c \log p_c - (1 - q_c) \log(1 - p_c) \right], \quad
         p = \sigma(z / T), \; q = \sigma(z^{old} / T)
 
     Avalanche's own ``LearningWithoutForgetting`` compares softmax distributions over the old classes,
-    which says nothing about how many of them are present in an image. An old class that is annotated in
-    an image is not distilled there.
+    which do not tell how many of them are present in an image. An old class annotated in an image is
+    not distilled there.
 
     Args:
         alpha: Weight of the term.
@@ -47,7 +47,7 @@ class SigmoidDistillation(RegularizationMethod):
         self._old_classes = 0
 
     def pre_adapt(self, agent: Strategy, exp: Experience) -> None:
-        """The model of the last experience becomes the teacher."""
+        """Make the model of the last experience the active teacher."""
         self.teacher.begin_experience(agent)
         self._old_classes, _ = class_range(exp)
 
@@ -58,13 +58,13 @@ class SigmoidDistillation(RegularizationMethod):
     def __call__(
         self, mb_x: Tensor, mb_pred: Tensor, model: nn.Module, targets: Tensor | None = None
     ) -> Tensor:
-        """The weighted term; zero while there is nothing to distil.
+        """The weighted term; zero if there is nothing to distil.
 
         Args:
-            mb_x: A batch.
-            mb_pred: The model's logits of it.
+            mb_x: A batch of images.
+            mb_pred: The model's logits for it.
             model: The model.
-            targets: Labels of the batch; those that are annotated are not distilled.
+            targets: Labels of the batch; annotated ones are not distilled.
         """
         if self.teacher.model is None or not self._old_classes:
             return mb_pred.new_zeros(())
@@ -79,11 +79,11 @@ class SigmoidDistillation(RegularizationMethod):
 class SigmoidLwFPlugin(SupervisedPlugin):
     """Adds :class:`SigmoidDistillation` to a strategy's loss.
 
-    Defaults are those of LwF: both terms count the same, and the temperature is 2.
+    Defaults are those of LwF: equal weights for both terms, and a temperature of 2.
 
     Args:
-        alpha: Weight of the distillation beside the strategy's own loss.
-        temperature: Of student and teacher.
+        alpha: Weight of the distillation relative to the strategy's own loss.
+        temperature: Temperature of student and teacher.
     """
 
     def __init__(self, *, alpha: float = 1.0, temperature: float = 2.0) -> None:
@@ -97,12 +97,12 @@ class SigmoidLwFPlugin(SupervisedPlugin):
         return self.distillation.teacher
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Agree on one teacher with the other plugins."""
+        """Share one teacher with the other plugins."""
         check_companions(strategy)
         self.distillation.teacher = share_teacher(strategy, self.teacher)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Make sure that the labels can be learned, and call the teacher."""
+        """Check the criterion, and activate the teacher."""
         check_base_loss(strategy)
         self.distillation.pre_adapt(strategy, strategy.experience)
 
@@ -113,7 +113,7 @@ class SigmoidLwFPlugin(SupervisedPlugin):
         strategy.loss += loss
 
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Copy the model: it teaches the next experience."""
+        """Copy the model, the teacher of the next experience."""
         self.distillation.post_adapt(strategy, strategy.experience)
 
     def state_dict(self) -> dict[str, Any]:
@@ -121,28 +121,28 @@ class SigmoidLwFPlugin(SupervisedPlugin):
         return {"teacher": self.teacher.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Restore what :meth:`state_dict` returned."""
         self.teacher.load_state_dict(state["teacher"])
 
 
 class SoftmaxLwFPlugin(LwFPlugin):
-    """Avalanche's own LwF, made to run on label vectors, to see what its softmax does to them.
+    """Avalanche's own LwF, adapted to label vectors for comparison.
 
-    Its bookkeeping asks for one task label and integer classes; the multi-label data sets of this
-    package know their classes, so only the task is made up. The loss is left as it is: a softmax over
-    the old classes, which does not change when all their logits rise or fall together. It therefore
-    keeps the order of old classes within an image, but not whether any of them is present.
+    Its bookkeeping needs one task label and integer classes; this package's multi-label data sets
+    provide their classes, so only the task label is made up. The loss is unchanged: a softmax over the
+    old classes, which is invariant to a common shift of their logits. It therefore preserves the order
+    of old classes within an image, but not whether any of them is present.
 
     Args:
         alpha: Weight of the distillation.
-        temperature: Of student and teacher.
+        temperature: Temperature of student and teacher.
     """
 
     def __init__(self, *, alpha: float = 1.0, temperature: float = 2.0) -> None:
         super().__init__(alpha, temperature)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Refuse labels of old classes: a softmax cannot leave single classes out.
+        """Refuse labels of old classes, since a softmax cannot leave out single classes.
 
         Raises:
             ValueError: When an image is annotated for a class of an earlier experience.
@@ -156,7 +156,7 @@ class SoftmaxLwFPlugin(LwFPlugin):
             )
 
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Copy the model and note the classes, as those of task 0."""
+        """Copy the model and record its classes under task 0."""
         dataset = strategy.experience.dataset
         tasks = SimpleNamespace(
             targets_task_labels=SimpleNamespace(uniques={0}), task_set={0: dataset}

@@ -1,4 +1,4 @@
-"""Networks of one's own: what a method needs of them, checked before anything is trained."""
+"""Checks of user-defined networks before training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rebll_avalanche.protocols import Strategy
 
 
 def check_solvable(model: Any) -> None:
-    """Refuse a network whose head a closed-form teacher could not solve.
+    """Refuse a network whose head a closed-form teacher cannot solve.
 
     Raises:
         ValueError: Naming what the network or its head lacks.
@@ -24,7 +24,7 @@ def check_solvable(model: Any) -> None:
             lacks.append(f"head.{name}")
     if lacks:
         raise ValueError(
-            f"a closed-form teacher solves the rows of a linear head that grows, but {type(model).__name__} "
+            f"a closed-form teacher needs a growing linear head, but {type(model).__name__} "
             f"with the head {type(head).__name__} lacks {', '.join(lacks)}; make the network with "
             "build_model(...), wrap yours in MultiLabelModel(backbone, GrowingLinear(features)), or use "
             "preset='paper' with teacher='previous'"
@@ -48,7 +48,7 @@ def check_width(strategy: Strategy) -> None:
     classes = label_matrix(dataset).shape[1]
     if width < classes:
         raise ValueError(
-            f"{type(model).__name__} has {width} outputs and nothing in it grows, but the stream has "
-            f"{classes} classes; give it {classes} outputs, in the order of learning, or a head that grows, "
-            "such as GrowingLinear"
+            f"{type(model).__name__} has {width} outputs and does not grow, but the stream has "
+            f"{classes} classes; give it {classes} outputs, in order of learning, or a growing head such "
+            "as GrowingLinear"
         )

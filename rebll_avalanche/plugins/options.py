@@ -22,7 +22,7 @@ def decay_exponent(kind: str, factor: float, seen_classes: int) -> float:
 
 
 def check_not_negative(**values: float) -> None:
-    """Refuse negative numbers, and what is no number."""
+    """Refuse negative numbers and NaN."""
     for name, value in values.items():
         if not value >= 0:
             raise ValueError(f"{name} must not be negative, got {value}")

@@ -1,4 +1,4 @@
-"""PODNet's distillation of pooled feature maps."""
+"""PODNet: distillation of pooled feature maps."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from rebll_avalanche.scenario import annotated_classes, class_range
 def spatial_loss(maps: Sequence[Tensor], teacher_maps: Sequence[Tensor]) -> Tensor:
     """POD-spatial: distance of squared feature maps pooled along their width and their height.
 
-    Each map is squared, summed over its width and over its height; both sums, side by side, are
-    scaled to length 1 per image. The loss is the Euclidean distance between student and teacher, mean
-    over images and maps.
+    Each map is squared, summed over its width and over its height; both sums are concatenated and
+    scaled to length 1 per image. The loss is the Euclidean distance between student and teacher,
+    averaged over images and maps.
 
     Args:
-        maps: ``[batch, channels, h, w]`` each, of the student.
-        teacher_maps: The same of the teacher.
+        maps: The student's maps, ``[batch, channels, h, w]`` each.
+        teacher_maps: The teacher's maps.
     """
 
     def pooled(feature_map: Tensor) -> Tensor:
@@ -44,25 +44,24 @@ def spatial_loss(maps: Sequence[Tensor], teacher_maps: Sequence[Tensor]) -> Tens
 
 
 def flat_loss(embedding: Tensor, teacher_embedding: Tensor) -> Tensor:
-    """POD-flat: one minus the cosine between the pooled embeddings, mean over images."""
+    """POD-flat: one minus the cosine between the pooled embeddings, averaged over images."""
     return (1 - cosine_similarity(embedding, teacher_embedding, dim=1)).mean()
 
 
 class PODPlugin(TaughtPlugin):
-    r"""Keeps the features of the previous model, coarsely, inside the network and at its end.
+    r"""Distils the previous model's pooled intermediate and final features.
 
     .. math:: L = L_{bce} + \sqrt{|C^{1:t}| / |C^t|}
         \left( \lambda_{spatial} L_{spatial} + \lambda_{flat} L_{flat} \right)
 
-    ``C^t`` are the classes that experience t is annotated for. The distillation covers every image of
-    the batch, replayed ones included. Defaults are PODNet's for CIFAR-100. PODNet's own classifier
-    (several cosine proxies per class, a margin over a softmax) has no meaning for labels that do not
-    exclude each other: the head is the common one. A network without intermediate feature maps gets the
-    flat part only.
+    ``C^t`` are the classes annotated in experience t. The distillation covers every image of the batch,
+    including replayed ones. Defaults are PODNet's for CIFAR-100. PODNet's own classifier (several cosine
+    proxies per class, a margin over a softmax) assumes mutually exclusive labels, so the model's usual
+    head is used instead. A network without intermediate feature maps gets the flat part only.
 
     Args:
-        spatial_weight: Of :func:`spatial_loss`.
-        flat_weight: Of :func:`flat_loss`.
+        spatial_weight: Weight of :func:`spatial_loss`.
+        flat_weight: Weight of :func:`flat_loss`.
     """
 
     def __init__(self, *, spatial_weight: float = 3.0, flat_weight: float = 1.0) -> None:
@@ -75,16 +74,16 @@ class PODPlugin(TaughtPlugin):
         self._scale = 0.0
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Agree on one teacher with the other plugins."""
+        """Share one teacher with the other plugins."""
         if not hasattr(strategy.model, "backbone"):
             raise ValueError(
-                f"{type(strategy.model).__name__} has no 'backbone' to take feature maps from; "
+                f"{type(strategy.model).__name__} has no 'backbone' that computes feature maps; "
                 "make it with build_model(...), or wrap yours in MultiLabelModel(backbone, head)"
             )
         self.teacher = share_teacher(strategy, self.teacher)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Weigh the distillation by how much there is to keep."""
+        """Weight the distillation by the ratio of seen to annotated classes."""
         check_base_loss(strategy)
         self.teacher.begin_experience(strategy)
         old, seen = class_range(strategy.experience)
@@ -92,12 +91,12 @@ class PODPlugin(TaughtPlugin):
         self._scale = math.sqrt(seen / size) if old else 0.0
 
     def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Catch the student's feature maps in the forward pass that is made anyway."""
+        """Hook the student's feature maps, so that no second forward pass is needed."""
         if self.teacher.model is not None and self._scale:
             self._tap.open(strategy.model)
 
     def after_forward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Let go of the model again."""
+        """Remove the hooks."""
         self._tap.close()
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Preset = Literal["paper", "best"]
 TeacherKind = Literal["previous", "closed_form"]
 
-# Who teaches, and what differs from the defaults of the two halves, which are the paper's.
+# The teacher, and changes to the defaults of the two halves, which are the paper's values.
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"teacher": "previous", "start_from_teacher": False},
     "best": {
@@ -35,29 +35,29 @@ PRESETS: dict[str, dict[str, Any]] = {
         "alpha": 0.0,
         "lambda_new": 0.3,
         "policy": "prs",
-        "relabel_threshold": 0.5,  # as it was chosen: this teacher's probabilities are calibrated
+        "relabel_threshold": 0.5,  # this teacher's probabilities are calibrated
     },
 }
 
 
 class RebLLPlugin(SupervisedPlugin):
-    r"""Drops RebLL into an Avalanche strategy.
+    r"""Adds RebLL to an Avalanche strategy.
 
     .. math:: L = \lambda_{akd} L_{cls} + (1 - \lambda_{akd}) L_{akd} + \lambda_{er} L_{er}
 
     ``mem_size=0`` is "RebLL (AKD)". The parameters are those of :class:`AKDPlugin` and
-    :class:`OnlineRelabelPlugin`, which also say what they mean; ``alpha``, ``exponent``, ``reduction``
-    and ``detach_weight`` hold for both. The preset supplies defaults for parameters not given.
+    :class:`OnlineRelabelPlugin`, which document them; ``alpha``, ``exponent``, ``reduction`` and
+    ``detach_weight`` apply to both. The preset supplies defaults for parameters not given.
 
     Args:
-        preset: ``"paper"``, the values of these two classes, or ``"best"``, what won on validation
-            images (see :data:`PRESETS`).
-        teacher: Who is distilled and who relabels: the ``"previous"`` model, as in the paper, or a
-            ``"closed_form"`` head that does not forget
+        preset: ``"paper"``, the defaults of these two classes, or ``"best"``, the values chosen on
+            validation images (see :data:`PRESETS`).
+        teacher: The model that is distilled and that relabels: the ``"previous"`` model, as in the
+            paper, or a ``"closed_form"`` head that does not forget
             (:class:`~rebll_avalanche.plugins.closed_form_teacher.ClosedFormTeacher`).
-        start_from_teacher: Begin every experience with the teacher's rows of the head. Those of the
-            previous model are there already; from a closed-form teacher the student takes over what it
-            has forgotten itself, and the new classes as the teacher sees them.
+        start_from_teacher: Initialise the head with the teacher's rows at the start of every experience.
+            With the previous model this changes nothing; a closed-form teacher restores what the
+            student has forgotten and initialises the new classes.
         **options: Parameters of the two classes.
     """
 
@@ -90,12 +90,12 @@ class RebLLPlugin(SupervisedPlugin):
 
     @property
     def teacher(self) -> Teacher:
-        """The previous model, shared by both halves."""
+        """The teacher shared by both halves."""
         return self.akd.teacher
 
     @property
     def memory(self) -> Memory:
-        """The images and labels that are replayed."""
+        """The replayed images and their labels."""
         return self.replay.memory
 
     @property
@@ -104,18 +104,18 @@ class RebLLPlugin(SupervisedPlugin):
         return self.akd.terms
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """See both halves; a closed-form teacher needs a head that it can solve."""
+        """Check the head for a closed-form teacher, then call both halves."""
         if isinstance(self.teacher, ClosedFormTeacher):
             check_solvable(strategy.model)
         self.akd.before_training(strategy, **kwargs)
         self.replay.before_training(strategy, **kwargs)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """See both halves."""
+        """Check the number of outputs, call both halves, and copy the teacher's rows if asked to."""
         check_width(strategy)
         self.akd.before_training_exp(strategy, **kwargs)
         self.replay.before_training_exp(strategy, **kwargs)
-        # The previous model's rows are there already, whatever kind of head it has.
+        # The student already has the previous model's rows.
         if self.start_from_teacher and isinstance(self.teacher, ClosedFormTeacher):
             taught = self.teacher.model
             if taught is not None:
@@ -127,12 +127,12 @@ class RebLLPlugin(SupervisedPlugin):
         self.replay.before_backward(strategy, **kwargs)
 
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """See both halves."""
+        """Call both halves."""
         self.akd.after_training_exp(strategy, **kwargs)
         self.replay.after_training_exp(strategy, **kwargs)
 
     def after_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """See the distillation half."""
+        """Restore the strategy's own criterion."""
         self.akd.after_training(strategy, **kwargs)
 
     def state_dict(self) -> dict[str, Any]:
@@ -140,13 +140,13 @@ class RebLLPlugin(SupervisedPlugin):
         return self.replay.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Restore what :meth:`state_dict` returned."""
         self.replay.load_state_dict(state)
 
 
 @torch.no_grad()
 def take_rows(head: Any, earlier: Any) -> None:
-    """Overwrite the rows of a linear head by those of a head with as many classes, or fewer."""
+    """Overwrite the first rows of a linear head with those of a head that has no more classes."""
     rows = slice(0, earlier.num_classes)
     head.weight[rows] = earlier.weight
     head.bias[rows] = earlier.bias

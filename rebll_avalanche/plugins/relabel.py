@@ -1,4 +1,4 @@
-"""Replay of memory images whose missing labels are filled online: the label half of RebLL."""
+"""Replay of memory images whose missing labels are filled in online: the label half of RebLL."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ ReplayLoss = Literal["er", "bce"]
 
 
 class OnlineRelabelPlugin(SupervisedPlugin):
-    r"""Adds :math:`\lambda_{er} L_{er}` on a memory whose labels are complete (equations 7 and 8).
+    r"""Adds :math:`\lambda_{er} L_{er}` on a memory with completed labels (equations 7 and 8).
 
-    When experience t ends, some of its images enter memory. The previous model labels the earlier
-    classes of these, the model just trained labels the new classes of all older images. What was
-    annotated by a person stays, what was filled once is not filled again. During the next experience
-    a batch of memory is replayed with every batch of images.
+    When experience t ends, some of its images enter memory. The previous model labels their earlier
+    classes; the model just trained labels the new classes of all older images. Annotations are kept,
+    and filled labels are not changed again. During the next experience, a batch of memory is replayed
+    with every training batch.
 
     Args:
         mem_size: Number of images kept; the paper's "2/class" is ``2 * classes of the benchmark``.
         batch_size_mem: Memory images per step (fewer if memory holds fewer).
         beta: Strength of the down-weighting of negatives in L_er.
         lambda_er: Weight of L_er.
-        lambda_new: Weight of a cross-entropy that counts the new classes as absent from the images of
-            memory (0, as in the paper, leaves them out). New classes are otherwise seen in images of
-            their own experience only, and lack negatives.
+        lambda_new: Weight of a cross-entropy that treats the new classes as absent from memory images
+            (0, as in the paper, leaves them out). Otherwise new classes only appear in images of their
+            own experience, and lack negatives.
         relabel_threshold: A missing label becomes 1 if the probability is above, else 0. The paper does
-            not say which it is. 0.8 is a reading: the threshold of the field's own decisions, and
-            better than 0.5 in every measurement here (benchmarks/results/why.md).
+            not state its value. 0.8 is our interpretation: it is the field's usual decision threshold,
+            and better than 0.5 in every measurement here (benchmarks/results/why.md).
         exponent: ``"adaptive"``: beta log(seen classes); ``"fixed"``: beta itself.
         replay_loss: ``"er"``, or ``"bce"`` for plain binary cross-entropy.
-        relabel: ``False`` keeps only the labels an image came with; the rest stays masked.
-        relabel_by: What becomes of a probability; see
+        relabel: ``False`` keeps only an image's original labels; the others stay masked.
+        relabel_by: How a probability becomes a label; see
             :func:`~rebll_avalanche.plugins.relabel_rules.labels_from`.
-        alpha: Strength of the down-weighting that the models who relabel were trained with; asked for by
-            ``relabel_by="posterior"`` alone.
+        alpha: Strength of the down-weighting in the loss of the relabelling models; used only by
+            ``relabel_by="posterior"``.
         policy: Which images stay in memory.
         reduction: ``"mean"`` over classes, or ``"class_sum"`` as printed.
         detach_weight: Stop the gradient through the weight ``p^b``.
@@ -85,7 +85,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
             raise ValueError(f"batch_size_mem must be at least 1, got {batch_size_mem}")
         check_not_negative(alpha=alpha, beta=beta, lambda_er=lambda_er, lambda_new=lambda_new)
         if not 0 <= relabel_threshold <= 1:
-            raise ValueError(f"relabel_threshold is a probability, got {relabel_threshold}")
+            raise ValueError(f"relabel_threshold must lie between 0 and 1, got {relabel_threshold}")
         check_choice("exponent", exponent, get_args(Exponent))
         check_choice("replay_loss", replay_loss, get_args(ReplayLoss))
         check_choice("reduction", reduction, get_args(Reduction))
@@ -110,7 +110,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         self._exponent_now = 0.0
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Agree on one teacher with the other plugins; warn if memory is replayed twice."""
+        """Share one teacher with the other plugins; warn if memory is replayed twice."""
         check_steerable(strategy, self)
         self.teacher = share_teacher(strategy, self.teacher)
         if any(isinstance(plugin, ReplayPlugin) for plugin in strategy.plugins):
@@ -121,7 +121,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
             )
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Set the exponent for the classes seen now."""
+        """Set the exponent for the number of seen classes."""
         check_base_loss(strategy)
         self.teacher.begin_experience(strategy)
         self.memory.bind(strategy.experience)
@@ -155,7 +155,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
             strategy.loss += self.lambda_new * loss
 
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Sample the experience into memory, then fill what is missing there."""
+        """Sample the experience into memory, then fill in missing labels."""
         self.teacher.end_experience(strategy)
         if self.memory.mem_size:
             self.memory.update(strategy.experience, strategy)
@@ -166,7 +166,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
     def _fill(self, strategy: Strategy) -> None:
         lo, hi = class_range(strategy.experience)
         new_rows, old_rows = self.memory.rows_of(strategy.experience.current_experience)
-        # Rows, columns, who labels them, and how many classes that one was trained with.
+        # Rows, columns, the model that labels them, and how many classes it was trained on.
         models: list[tuple[Tensor, slice, nn.Module | None, int, Provenance]] = [
             (new_rows, slice(0, lo), self.teacher.model, lo, Provenance.PREVIOUS_MODEL),
             (old_rows, slice(lo, hi), self.teacher.successor, hi, Provenance.CURRENT_MODEL),
@@ -193,7 +193,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Memory, teacher, and how often each class has come."""
+        """Memory, teacher, and class counts."""
         return {
             "memory": self.memory.state_dict(),
             "teacher": self.teacher.state_dict(),
@@ -201,7 +201,7 @@ class OnlineRelabelPlugin(SupervisedPlugin):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Restore what :meth:`state_dict` returned."""
         self.memory.load_state_dict(state["memory"])
         self.teacher.load_state_dict(state["teacher"])
         self.shares.load_state_dict(state["shares"])
@@ -212,7 +212,7 @@ def _predict(model: nn.Module, device: Any, images: Tensor) -> Tensor:
 
 
 def _sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor on its way to the device; a GPU copies without being waited for only if it is pinned."""
+    """Copy a tensor to the device; to a GPU from pinned memory, so that the copy is asynchronous."""
     if device.type == "cuda":
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)

@@ -1,4 +1,4 @@
-"""From what a model says of an image in memory to the label that the image gets."""
+"""Rules that turn a model's probabilities into labels of memory images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rebll_avalanche.labels import UNKNOWN, grown
 from rebll_avalanche.losses import posterior_from_score
 
 Rule = Literal["score", "posterior", "prevalence", "soft", "adaptive"]
-# Bits; an entry whose score is nearer to the bar of its class than this stays unknown.
+# In bits: an entry with a higher entropy relative to its class's threshold stays unknown.
 MOST_ENTROPY = 0.8
 LOWEST_BAR = 0.1
 
@@ -29,18 +29,18 @@ def labels_from(
     """Labels of images from a model's probabilities, ``[images, classes]`` both.
 
     Args:
-        probability: Of each class in each image.
+        probability: Probability of each class in each image.
         rule: ``"score"``: present if the probability is above ``threshold``, as in the paper;
-            ``"posterior"``: present if the posterior is above, of which the probability is the optimum
-            under the asymmetric loss (:func:`~rebll_avalanche.losses.posterior_from_score`);
-            ``"prevalence"``: of each class as many images as its share of the stream says, those with
-            the highest probabilities; ``"soft"``: the probability itself is the label;
-            ``"adaptive"``: each class has a bar of its own (:func:`class_bars`), and what is too near
-            to it, by the entropy of the score relative to the bar, stays unknown (NaN).
-        threshold: For the first two; for ``"adaptive"`` the highest bar.
-        exponent: Of the asymmetric loss that the model was trained with, for ``"posterior"``.
+            ``"posterior"``: present if the posterior for which this probability minimises the asymmetric
+            loss is above (:func:`~rebll_avalanche.losses.posterior_from_score`);
+            ``"prevalence"``: present in the images with the highest probabilities, as many as the
+            class's share of the stream; ``"soft"``: the probability itself is the label;
+            ``"adaptive"``: each class has its own threshold (:func:`class_bars`), and entries too close
+            to it, by the entropy of the score relative to the threshold, stay unknown (NaN).
+        threshold: For the first two rules; for ``"adaptive"`` the largest class threshold.
+        exponent: Exponent of the asymmetric loss that the model was trained with, for ``"posterior"``.
         detach_weight: Likewise.
-        shares: Of each class, for ``"prevalence"``.
+        shares: Share of images per class, for ``"prevalence"``.
 
     >>> said = torch.tensor([[0.4, 0.9], [0.3, 0.8], [0.1, 0.7]])
     >>> labels_from(said, threshold=0.5)[:, 0].tolist()
@@ -55,7 +55,9 @@ def labels_from(
         return probability.float()
     if rule == "prevalence":
         if shares is None:
-            raise ValueError("relabelling by prevalence needs the classes' shares of the stream")
+            raise ValueError(
+                "relabelling by prevalence needs shares=..., each class's share of images"
+            )
         wanted = (shares * len(probability)).round()
         place = probability.argsort(dim=0, descending=True, stable=True).argsort(dim=0)
         return (place < wanted).float()
@@ -73,15 +75,15 @@ def labels_from(
 
 
 def class_bars(probability: Tensor, highest: float = 0.5) -> Tensor:
-    """For each class the score that best separates its own high scores from its low ones.
+    """Threshold per class that best separates its high scores from its low ones.
 
-    Best is Otsu's criterion: of all ways to cut the class's scores into two groups, the one with the
-    largest variance between the groups; the bar lies in the middle of that gap, but not outside
-    ``[LOWEST_BAR, highest]``, since a class that no image has would be cut somewhere too.
+    Uses Otsu's criterion: among all splits of the class's scores into two groups, the one with the
+    largest variance between the groups. The threshold is the middle of that gap, clamped to
+    ``[LOWEST_BAR, highest]``, since a class absent from all images would be split too.
 
     Args:
         probability: ``[images, classes]``.
-        highest: Upper limit of the bars.
+        highest: Upper limit of the thresholds.
 
     >>> class_bars(torch.tensor([[0.02, 0.6], [0.3, 0.05], [0.04, 0.04]]))
     tensor([0.1700, 0.3250])
@@ -99,7 +101,7 @@ def class_bars(probability: Tensor, highest: float = 0.5) -> Tensor:
 
 
 class StreamShares:
-    """How many of the images seen so far have each class, as far as they are annotated."""
+    """Share of the images so far that are annotated as having each class."""
 
     def __init__(self) -> None:
         self.positives = torch.zeros(0)
@@ -111,7 +113,7 @@ class StreamShares:
         self.images += len(labels)
 
     def of(self, columns: slice) -> Tensor:
-        """The share of some classes among all images."""
+        """The shares of some classes."""
         return self.positives[columns] / max(self.images, 1)
 
     def state_dict(self) -> dict[str, Any]:
@@ -119,5 +121,5 @@ class StreamShares:
         return {"positives": self.positives, "images": self.images}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from :meth:`state_dict`."""
+        """Restore what :meth:`state_dict` returned."""
         self.positives, self.images = state["positives"].clone(), int(state["images"])

@@ -1,4 +1,4 @@
-"""Replay for methods whose memory is not their point."""
+"""Replay for methods that are not about memory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rebll_avalanche.plugins.relabel import OnlineRelabelPlugin
 
 
 def masked_replay(*, mem_size: int = 0, replay_weight: float = 1.0) -> OnlineRelabelPlugin | None:
-    """Binary cross-entropy on the labels that memory images came with; the rest stays unknown.
+    """Binary cross-entropy on the original labels of memory images; other labels stay unknown.
 
     Args:
-        mem_size: Number of images kept for replay; 0 gives no plugin at all.
-        replay_weight: Weight of the replayed labels' cross-entropy.
+        mem_size: Number of images kept for replay; 0 for no replay.
+        replay_weight: Weight of the cross-entropy on replayed images.
     """
     if not mem_size:
         return None
@@ -25,7 +25,7 @@ def masked_replay(*, mem_size: int = 0, replay_weight: float = 1.0) -> OnlineRel
 
 
 def balanced_replay(*, mem_size: int = 40) -> ReplayPlugin:
-    """Avalanche's replay with its own memory, which is balanced over experiences.
+    """Avalanche's replay with its own experience-balanced memory.
 
     Args:
         mem_size: Number of images kept.
@@ -36,7 +36,7 @@ def balanced_replay(*, mem_size: int = 40) -> ReplayPlugin:
 def buffer_replay(
     *, buffer: Callable[[int], ExemplarsBuffer] = ReservoirSamplingBuffer, mem_size: int = 40
 ) -> ReplayPlugin:
-    """Avalanche's replay with a buffer of one's choice.
+    """Avalanche's replay with a chosen buffer.
 
     Args:
         buffer: Makes an Avalanche storage policy from its size: ``ReservoirSamplingBuffer``, or

@@ -30,15 +30,15 @@ def build_optimizer(
     backbone_lr_scale: float = 1.0,
     decay_head: bool = False,
 ) -> Optimizer:
-    """An optimizer that does not forget by itself.
+    """An optimizer whose weight decay does not erase old classes.
 
-    With Adam's coupled weight decay, a head row that gets no gradient (a class of another experience)
-    is pulled to zero by full-sized steps: forgetting that no loss can answer for. So the default
-    decouples the decay (AdamW), and spares the head and all one-dimensional parameters. The paper's
+    With Adam's coupled weight decay, a head row without gradient (a class of another experience) is
+    pulled to zero by full-sized steps, and no loss can prevent that forgetting. So the default
+    decouples the decay (AdamW), and excludes the head and all one-dimensional parameters. The paper's
     optimizer is ``name="adam", decay_head=True``.
 
     Args:
-        model: Parameters outside ``model.head`` count as the backbone.
+        model: Its parameters outside ``model.head`` count as the backbone.
         name: ``"adamw"``, ``"adam"`` or ``"sgd"``.
         lr: Learning rate of the head.
         weight_decay: For matrices and kernels only.
@@ -71,9 +71,9 @@ class SchedulePlugin(SupervisedPlugin):
     Args:
         schedule: ``"onecycle"`` (up for a fifth of the steps, then down to zero) or ``"constant"``.
         later_lr_scale: Multiplies the learning rates after the first experience.
-        later_backbone_lr_scale: Multiplies the backbone's once more, for optimizers of
-            :func:`build_optimizer`. A backbone that goes on moving as fast as at first forgets more
-            than any loss can hold.
+        later_backbone_lr_scale: Multiplies the backbone's learning rate once more, for optimizers of
+            :func:`build_optimizer`. A backbone trained at its initial rate in later experiences forgets
+            more than any loss can prevent.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class SchedulePlugin(SupervisedPlugin):
         self._scheduler: OneCycleLR | None = None
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Forget the moments of the last experience and plan this one's learning rates."""
+        """Reset the optimizer state and schedule this experience's learning rates."""
         optimizer: Optimizer = strategy.optimizer
         if self._base_rates is None:
             self._base_rates = [group["lr"] for group in optimizer.param_groups]
@@ -106,19 +106,19 @@ class SchedulePlugin(SupervisedPlugin):
         optimizer.state.clear()
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
-            # Left over from the schedule before; a new one would read them instead of max_lr.
+            # Left over from the previous schedule; a new one would read them instead of max_lr.
             for name in ("initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"):
                 group.pop(name, None)
         steps = len(strategy.dataloader) * strategy.train_epochs
         self._scheduler = (
-            # With a fifth of five steps the way up would have no length, and torch divides by it.
+            # With five steps or fewer, a fifth leaves a warm-up of length zero, and torch divides by it.
             OneCycleLR(optimizer, max_lr=rates, total_steps=steps, pct_start=max(0.2, 1.5 / steps))
             if self.schedule == "onecycle" and steps > 1
             else None
         )
 
     def after_training_iteration(self, strategy: Strategy, **kwargs: Any) -> None:
-        """One step along the schedule."""
+        """Advance the schedule by one step."""
         if (
             self._scheduler is not None
             and self._scheduler.last_epoch < self._scheduler.total_steps - 1
@@ -126,14 +126,14 @@ class SchedulePlugin(SupervisedPlugin):
             self._scheduler.step()
 
     def state_dict(self) -> dict[str, Any]:
-        """Learning rates to return to, and where in the schedule the experience is."""
+        """Base learning rates, and the position in the schedule."""
         scheduler = self._scheduler.state_dict() if self._scheduler is not None else {}
-        # The function that anneals is chosen anew; only numbers are kept.
+        # Only numbers are saved; the annealing function is chosen again on loading.
         numbers = {k: v for k, v in scheduler.items() if isinstance(v, int | float | list)}
         return {"base_rates": self._base_rates, "scheduler": numbers}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Restore what :meth:`state_dict` returned."""
         self._base_rates = state["base_rates"]
         if self._scheduler is not None and state["scheduler"]:
             self._scheduler.load_state_dict(state["scheduler"])

@@ -1,4 +1,4 @@
-"""Avalanche's Synaptic Intelligence, also on a CPU."""
+"""Avalanche's Synaptic Intelligence, fixed for CPUs."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from rebll_avalanche.protocols import Strategy
 
 
 class CopyingSIPlugin(SynapticIntelligencePlugin):
-    r"""Avalanche's SI with real copies of the weights it compares.
+    r"""Avalanche's SI, comparing against real copies of the weights.
 
     .. math:: L = L_{bce} + \frac{\lambda}{2} \sum_k \Omega_k (\theta_k - \theta^*_k)^2
 
-    Avalanche notes weights with ``parameter.detach().cpu().flatten()``. That is a copy when the model
-    is on a GPU; on a CPU it is a view, which moves along with the weights: every difference is zero,
-    no parameter is ever important, and SI is fine-tuning.
+    Avalanche records weights with ``parameter.detach().cpu().flatten()``. That is a copy if the model
+    is on a GPU; on a CPU it is a view that changes with the weights: every difference is zero, no
+    parameter ever becomes important, and SI equals fine-tuning.
 
     Args:
-        si_lambda: Strength; Avalanche cuts importances off at 0.001, so it has to be large.
-        eps: Added to the squared distance that importances are divided by.
+        si_lambda: Strength; must be large, since Avalanche clips importances at 0.001.
+        eps: Added to the squared distance by which importances are divided.
     """
 
     def __init__(self, *, si_lambda: float = 1e3, eps: float = 1e-7) -> None:
         super().__init__(si_lambda, eps)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Note where the weights are as the experience begins."""
+        """Record the weights at the start of the experience."""
         super().before_training_exp(strategy, **kwargs)
         _copy(self.ewc_data[0])
 
     def before_training_iteration(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Note where the weights are before the step."""
+        """Record the weights before the step."""
         super().before_training_iteration(strategy, **kwargs)
         _copy(self.syn_data["old_theta"])
 

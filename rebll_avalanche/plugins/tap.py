@@ -1,4 +1,4 @@
-"""Reading what a part of the model returned in the training loop's own forward pass."""
+"""Reading a module's output from the training loop's own forward pass."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class OutputTap:
         self._output: Any = None
 
     def open(self, module: nn.Module) -> None:
-        """Begin to listen; call it in ``before_forward``."""
+        """Add the hook; call it in ``before_forward``."""
         self.close()
         self._handle = module.register_forward_hook(self._keep)
 
     def close(self) -> Any:
-        """Stop listening and return the last output; call it in ``after_forward``."""
+        """Remove the hook and return the last output; call it in ``after_forward``."""
         if self._handle is not None:
             self._handle.remove()
             self._handle = None

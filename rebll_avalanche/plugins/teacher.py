@@ -1,4 +1,4 @@
-"""The frozen previous model: one copy and one forward pass per batch, however many ask."""
+"""The frozen previous model: one copy and one forward pass per batch, shared by all plugins."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rebll_avalanche.protocols import Strategy
 
 
 class Teacher:
-    """The model as it was at the end of the previous experience, in evaluation mode.
+    """The model at the end of the previous experience, in evaluation mode.
 
-    Plugins of one strategy that want the same kind of teacher share one (:func:`share_teacher`). The
-    copy is taken when an experience ends, because at the next one Avalanche has grown the head before
-    any plugin is asked; it takes office when the next experience begins, so that whoever still needs the
-    older model at the end of an experience finds it, in whatever order the plugins run.
+    Plugins of one strategy that need the same kind of teacher share one (:func:`share_teacher`). The
+    copy is made when an experience ends, because Avalanche grows the head for the next one before it
+    calls any plugin. It becomes the active teacher when the next experience begins, so that plugins can
+    still use the older model at the end of an experience, in whatever order they run.
 
     Attributes:
-        calibrated: Whether its probabilities are what they say, and not shrunk by the loss it learned by.
+        calibrated: Whether its probabilities are calibrated, not shrunk by its training loss.
     """
 
     calibrated = False
@@ -35,7 +35,7 @@ class Teacher:
         self.forward_passes = 0
 
     def begin_experience(self, strategy: Strategy) -> None:
-        """Promote the copy taken at the end of the last experience."""
+        """Activate the copy made at the end of the last experience."""
         if self._saved is not None:
             self.model = frozen_copy(strategy.model)
             load_resized(self.model, self._saved)
@@ -44,13 +44,13 @@ class Teacher:
             self.model, self.successor = self.successor, None
 
     def end_experience(self, strategy: Strategy) -> None:
-        """Copy the model just trained; asking twice copies once."""
+        """Copy the trained model; a second call does nothing."""
         if self.successor is None:
             self.successor = frozen_copy(strategy.model)
         self._batch = self._logits = None
 
     def logits(self, batch: Tensor) -> Tensor:
-        """The teacher's logits for a batch of images, whole as the student sees them, computed once."""
+        """The teacher's logits for a batch without window inputs, computed once per batch."""
         if self.model is None:
             raise ValueError("there is no teacher before the first experience has ended")
         if self._batch is not batch or self._logits is None:
@@ -60,14 +60,14 @@ class Teacher:
         return self._logits
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights of the teacher of the next batch; empty before there is one."""
+        """Weights of the newest copy; empty before the first one."""
         if self._saved is not None:
             return self._saved
         newest = self.successor or self.model
         return {} if newest is None else newest.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take weights: at once if there is a teacher, else when the next experience begins."""
+        """Load weights: at once if there is a teacher, else when the next experience begins."""
         self.successor = self._batch = self._logits = None
         if self.model is not None and state:
             load_resized(self.model, state)
@@ -77,47 +77,47 @@ class Teacher:
 
 
 class TaughtPlugin(SupervisedPlugin):
-    """A plugin with a teacher: copied when an experience ends, and all that a checkpoint needs of it."""
+    """A plugin with a teacher, which it copies when an experience ends and saves in checkpoints."""
 
     def __init__(self) -> None:
         super().__init__()
         self.teacher = Teacher()
 
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Copy the model: it teaches the next experience."""
+        """Copy the model, the teacher of the next experience."""
         self.teacher.end_experience(strategy)
 
     def state_dict(self) -> dict[str, Any]:
-        """The teacher; everything else is set anew by the next experience."""
+        """The teacher; everything else is set when the next experience begins."""
         return {"teacher": self.teacher.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Restore what :meth:`state_dict` returned."""
         self.teacher.load_state_dict(state["teacher"])
 
 
 def share_teacher(strategy: Strategy, own: Teacher) -> Teacher:
-    """The teacher of the first plugin that has one of the same kind: these plugins agree on it."""
+    """The teacher of the strategy's first plugin that has one of the same kind."""
     teachers = (getattr(plugin, "teacher", None) for plugin in strategy.plugins)
     return next((teacher for teacher in teachers if type(teacher) is type(own)), own)
 
 
 def whole_pictures(model: nn.Module, batch: Tensor) -> Tensor:
-    """A batch without the windows that a model in evaluation mode would look at, and one that learns not."""
+    """Drop the window inputs, which models use only in evaluation."""
     whole = getattr(model, "whole", None)
     return batch if whole is None else whole(batch)
 
 
 def forward_frozen(model: nn.Module, batch: Tensor) -> Tensor:
-    """Logits without any autograd state."""
+    """Logits, computed without autograd."""
     with torch.inference_mode():
         logits: Tensor = model(batch)
-    # A clone outside inference mode may be used in a loss; it is a small matrix.
+    # Inference tensors cannot be used in a loss; a clone made outside inference mode can.
     return logits.clone()
 
 
 def load_resized(module: nn.Module, state: dict[str, Tensor]) -> None:
-    """Load weights of another head width, as a teacher's are, into a network of the same kind."""
+    """Load the weights of a network that differs only in the width of its head."""
     for name, saved in state.items():
         owner_name, _, attribute = name.rpartition(".")
         owner = module.get_submodule(owner_name)
@@ -132,5 +132,5 @@ def load_resized(module: nn.Module, state: dict[str, Tensor]) -> None:
 
 
 def frozen_copy(model: nn.Module) -> nn.Module:
-    """A copy that only answers."""
+    """A copy in evaluation mode without gradients."""
     return copy.deepcopy(model).eval().requires_grad_(False)

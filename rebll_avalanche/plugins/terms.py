@@ -17,7 +17,7 @@ class LossTerms:
         self._counts: dict[str, int] = {}
 
     def record(self, name: str, value: Tensor) -> None:
-        """Note the unweighted value of a term in this step."""
+        """Record the unweighted value of a term in this step."""
         value = value.detach()
         self.last[name] = value
         self._sums[name] = self._sums[name] + value if name in self._sums else value

@@ -1,4 +1,4 @@
-"""Avalanche strategies: RebLL and the systems it is measured against."""
+"""Avalanche strategies: RebLL and the methods it is compared with."""
 
 from rebll_avalanche.strategies.baselines import adopt
 from rebll_avalanche.strategies.closed_form import L3A, ClosedForm

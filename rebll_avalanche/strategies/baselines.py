@@ -26,16 +26,16 @@ def adopt(
     evaluator: Evaluator = multilabel_evaluator,
     **options: Any,
 ) -> Any:
-    """One of Avalanche's own strategies, unmodified, with defaults that suit partial labels.
+    """Build an unmodified Avalanche strategy with defaults that suit partial labels.
 
     Args:
         strategy: A strategy class of Avalanche, such as ``Replay``.
         criterion: Must ignore NaN labels.
         train_mb_size: Images per training batch.
         eval_mb_size: Images per evaluation batch; as in training if not given.
-        plugins: Further plugins. Avalanche appends to the list it is given, so it gets a copy.
+        plugins: Further plugins. They are passed as a copy, since Avalanche appends to the list.
         evaluator: Metrics and loggers, or a function that makes them.
-        **options: Everything else that the strategy takes.
+        **options: Further parameters of the strategy.
     """
     return strategy(
         criterion=PartialLabelBCE() if criterion is None else criterion,

@@ -13,17 +13,17 @@ from rebll_avalanche.strategies.template import MethodStrategy
 
 
 class ClosedForm(MethodStrategy, closed_form=ClosedFormPlugin):
-    """A ridge-regression head on a network that does not change, or only once.
+    """A ridge-regression head on a frozen network, optionally fine-tuned on the first experience.
 
     The method is :class:`~rebll_avalanche.plugins.closed_form.ClosedFormPlugin`; this strategy makes
-    the one pass over each experience, in the transforms and mode of evaluation. Logits are log-odds.
+    one pass over each experience, with evaluation transforms and in evaluation mode. Logits are log-odds.
 
     Args:
-        model: With a linear or an expanded head; its backbone should be pretrained.
-        optimizer: Only needed to adapt: otherwise nothing has a gradient.
-        adapt: Train the network on the first experience, as fine-tuning would, before it is frozen. It
-            gets used to the kind of images, and the head is solved afterwards all the same.
-        train_epochs: Of the adaptation; one pass over an experience is exact.
+        model: A model with a linear or an expanded head; its backbone should be pretrained.
+        optimizer: Only needed with ``adapt``; otherwise nothing has a gradient.
+        adapt: Fine-tune the network on the first experience before it is frozen. This adapts it to the
+            images; the head is solved afterwards in any case.
+        train_epochs: Epochs of the adaptation; the closed form needs one pass.
         **options: Parameters of the plugin, and those of
             :class:`~rebll_avalanche.strategies.template.FineTuning`.
     """
@@ -55,14 +55,14 @@ class ClosedForm(MethodStrategy, closed_form=ClosedFormPlugin):
         return self.adapt and self.experience.current_experience == 0
 
     def train_dataset_adaptation(self, **kwargs: Any) -> None:
-        """Images as in evaluation: the sums must be of the features that predictions will see."""
+        """Use evaluation transforms: the sums must hold the features used for predictions."""
         if self._adapting:
             super().train_dataset_adaptation(**kwargs)
         else:
             self.adapted_dataset = self.experience.dataset.eval()
 
     def make_train_dataloader(self, shuffle: bool = True, **kwargs: Any) -> None:
-        """Any order gives the same sums; a fixed one gives the same bits."""
+        """Read in a fixed order, so that the sums are the same bit for bit."""
         super().make_train_dataloader(shuffle=shuffle and self._adapting, **kwargs)
 
     def _before_training_exp(self, **kwargs: Any) -> None:
@@ -70,15 +70,15 @@ class ClosedForm(MethodStrategy, closed_form=ClosedFormPlugin):
         super()._before_training_exp(**kwargs)
 
     def training_epoch(self, **kwargs: Any) -> None:
-        """The pass: Avalanche's hooks around each batch, without a backward step.
+        """Make the pass: Avalanche's hooks around each batch, without a backward pass.
 
-        While the network adapts it is an epoch like any other; the plugin passes over the experience
-        when the last of them is over.
+        While the network adapts, this is an ordinary epoch; the plugin makes its pass after the last
+        one.
         """
         if self._adapting:
             super().training_epoch(**kwargs)
             return
-        self.optimizer.zero_grad()  # what the last step of the adaptation has left behind
+        self.optimizer.zero_grad()  # left over from the last step of the adaptation
         self.model.eval()
         for batch in self.dataloader:
             self.mbatch = batch
@@ -88,7 +88,7 @@ class ClosedForm(MethodStrategy, closed_form=ClosedFormPlugin):
             self.mb_output = self.closed_form.observe(self.model, self.mb_x, self.mb_y)
             self._after_forward(**kwargs)
             self.loss = self.criterion().detach()
-            # No parameter has a gradient, so nothing moves; schedules count the steps.
+            # No parameter has a gradient, so nothing changes, but schedules count the steps.
             self._before_update(**kwargs)
             self.optimizer_step()
             self._after_update(**kwargs)
@@ -99,14 +99,14 @@ class ClosedForm(MethodStrategy, closed_form=ClosedFormPlugin):
 class L3A(ClosedForm):
     """Label-augmented analytic adaptation, as published.
 
-    Hard pseudo-labels for earlier classes where ``sigmoid(score)`` is above 0.7, rare classes weighted
-    up, a fixed penalty, no intercept, no calibration: its scores regress labels, so the authors
-    threshold ``sigmoid(score)`` at 0.525. It wants ``build_model(..., head="random")`` and, before,
+    Hard pseudo-labels for earlier classes where ``sigmoid(score)`` is above 0.7, higher weights for
+    rare classes, a fixed penalty, no intercept, no calibration: its scores regress labels, so the
+    authors threshold ``sigmoid(score)`` at 0.525. Use it with ``build_model(..., head="random")`` after
     one epoch of fine-tuning on the first experience.
 
     Args:
-        gamma: Ridge penalty; the authors' is 1000 for convolutional networks, 1 for transformers.
-        threshold: Of the pseudo-labels.
+        gamma: Ridge penalty; the authors use 1000 for convolutional networks, 1 for transformers.
+        threshold: Threshold of the pseudo-labels.
         **options: As in :class:`ClosedForm`.
     """
 

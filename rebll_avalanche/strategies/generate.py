@@ -1,7 +1,7 @@
-"""Writes what is derived from signatures and docstrings: ``python -m rebll_avalanche.strategies.generate``.
+"""Generates files from signatures and docstrings: ``python -m rebll_avalanche.strategies.generate``.
 
-``methods/builtin.json`` is for help and messages, which import no torch. The two stubs let editors
-complete, and type checkers see, parameters that constructors take over from their parts.
+``methods/builtin.json`` serves help and messages, which do not import torch. The two stubs show editors
+and type checkers the parameters that constructors take from their parts.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def generated() -> dict[Path, str]:
 
 
 class _Source:
-    """Types as Python source, and the imports that they need."""
+    """Types as Python source, and their imports."""
 
     def __init__(self) -> None:
         self.imports: dict[str, set[str]] = defaultdict(set)
 
     def of(self, kind: Any) -> str:
-        """A type as it would be written."""
+        """The source of a type."""
         origin, arguments = typing.get_origin(kind), typing.get_args(kind)
         if kind is type(None) or kind is None:
             return "None"
@@ -71,7 +71,7 @@ class _Source:
         return name
 
     def file(self, body: list[str]) -> str:
-        """A stub with its imports, as formatters sort them."""
+        """The source of a stub with sorted imports."""
         sections: dict[int, list[str]] = defaultdict(list)
         for module, names in sorted(self.imports.items()):
             own, standard = "rebll_avalanche", ("collections", "typing")
@@ -82,7 +82,7 @@ class _Source:
 
 
 def _options_stub() -> str:
-    """The parameters that RebLL takes over from its halves."""
+    """Stub of the parameters that RebLL takes from its halves."""
     source = _Source()
     source.imports["typing"].add("TypedDict")
     lines = ["class RebLLOptions(TypedDict, total=False):"]
@@ -95,7 +95,7 @@ def _options_stub() -> str:
 
 
 def _strategies_stub() -> str:
-    """The strategies that are their plugins."""
+    """Stub of the strategies made from plugins."""
     source = _Source()
     source.of(MethodStrategy)
     lines: list[str] = []
@@ -116,7 +116,7 @@ def _strategies_stub() -> str:
 
 
 def _made_by(part: Any) -> Any:
-    """The type of what a part of a strategy makes."""
+    """The type that a part of a strategy returns."""
     return part if isinstance(part, type) else signature_of(part).return_annotation
 
 

@@ -1,4 +1,4 @@
-"""How strategies of this package read the images of an evaluation."""
+"""Data loading for evaluation."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch.utils.data import DataLoader, Sampler
 
 
 class BatchLoader(SingleDatasetDataLoader):
-    """Avalanche's loader for evaluations, which asks a data set for whole batches.
+    """Avalanche's evaluation loader, reading whole batches.
 
-    Avalanche's own hides the data set in torch's ``ConcatDataset``, which reads sample by sample.
+    Avalanche's own wraps the data set in torch's ``ConcatDataset``, which reads sample by sample.
     """
 
     def _make_pytorch_loader(
@@ -23,7 +23,7 @@ class BatchLoader(SingleDatasetDataLoader):
 
 
 def in_batches(loader: Any) -> Any:
-    """A loader that gives the same batches as ``loader``, read at once if it is one of Avalanche's."""
+    """A loader with the same batches as ``loader``, each read in one call if it is one of Avalanche's."""
     if type(loader) is not SingleDatasetDataLoader:
         return loader
     return BatchLoader(loader.datasets[0], loader.batch_sizes[0], **loader.loader_kwargs)

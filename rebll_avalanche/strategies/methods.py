@@ -1,4 +1,4 @@
-"""The methods that are their plugins: each has the parameters of these, and they say what it does."""
+"""Methods made from plugins, whose parameters and documentation they share."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from rebll_avalanche.strategies.template import MethodStrategy
 
 
 class RebLL(MethodStrategy, rebll=RebLLPlugin):
-    """Rebalanced learning of labels that arrive in steps; ``mem_size=0`` is "RebLL (AKD)".
+    """RebLL, rebalanced multi-label class-incremental learning; ``mem_size=0`` is "RebLL (AKD)".
 
-    Its ``criterion`` is used in evaluation only; in training it is replaced by L_cls.
+    Its ``criterion`` is used in evaluation only; training replaces it by L_cls.
     """
 
 
@@ -35,13 +35,13 @@ class SigmoidLwF(MethodStrategy, lwf=SigmoidLwFPlugin):
 
 
 class SoftmaxLwF(MethodStrategy, lwf=SoftmaxLwFPlugin):
-    """Avalanche's own LwF loss on labels, for comparison."""
+    """Avalanche's own LwF loss on label vectors, for comparison."""
 
 
 class PODNet(MethodStrategy, replay=balanced_replay, pod=PODPlugin):
     """Pooled-output distillation and replay.
 
-    Memory is Avalanche's experience-balanced one, as in ER, where the original herds. Replayed images
+    Memory is Avalanche's experience-balanced one, as in ER; the original uses herding. Replayed images
     are part of the batch and are distilled like the others.
     """
 
@@ -51,26 +51,26 @@ class DERPlusPlus(MethodStrategy, der=DERPlusPlusPlugin):
 
 
 class AGCN(MethodStrategy, agcn=AGCNPlugin):
-    """A label graph that grows, and distillation of its nodes; its network is ``head="agcn"``."""
+    """A growing label graph, and distillation of its nodes; needs ``head="agcn"``."""
 
 
 class CSC(MethodStrategy, csc=CSCPlugin, replay=partial(masked_replay, replay_weight=0.5)):
-    """Distillation and entropy of the old classes; its network is ``head="gcn"``."""
+    """Distillation and entropy of the old classes; made for ``head="gcn"``."""
 
 
 class KRT(MethodStrategy, krt=KRTPlugin):
-    """Pseudo-labels, and a token per experience; its network is ``head="cross_attention"``."""
+    """Pseudo-labels, and a token per experience; needs ``head="cross_attention"``."""
 
 
 class L2P(MethodStrategy, l2p=L2PPlugin, replay=masked_replay):
-    """Prompts for a frozen transformer; its network is ``head="l2p"`` on a ViT."""
+    """Prompts for a frozen transformer; needs ``head="l2p"`` on a ViT."""
 
 
 class MultiLane(MethodStrategy, lanes=LanesPlugin):
-    """Learns each experience's labels in a lane of its own; its network is ``head="lanes"`` on a ViT.
+    """Learns each experience's labels in a separate lane; needs ``head="lanes"`` on a ViT.
 
     Further plugins must have no loss on old classes that the stream does not annotate: in training,
-    their logits are NaN.
+    the logits of these classes are NaN.
     """
 
 
@@ -79,11 +79,11 @@ class AveragedGEM(MethodStrategy, budget=SharedBudgetPlugin, agem=DrawingAGEMPlu
 
 
 class BufferReplay(MethodStrategy, replay=buffer_replay):
-    """Experience replay as in Avalanche's ``Replay``, with a buffer of one's choice.
+    """Experience replay as in Avalanche's ``Replay``, with a chosen buffer.
 
-    Memory images are put into the batches of the experience and learned with their own labels.
+    Memory images are added to the batches of the experience, with their own labels.
     """
 
 
 class SynapticIntelligence(MethodStrategy, si=CopyingSIPlugin):
-    """Avalanche's SI, which as it is does nothing on a CPU."""
+    """Avalanche's SI, fixed for CPUs, where the original has no effect."""

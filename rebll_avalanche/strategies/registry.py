@@ -1,4 +1,4 @@
-"""The built-in methods by name: what tables, examples and the command line offer."""
+"""The built-in methods by name, as offered by tables, examples and the command line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rebll_avalanche.strategies.methods import (
 )
 from rebll_avalanche.strategies.template import FineTuning
 
-# What is offered where the registry decides about the rest, such as that there is no memory.
+# Parameters offered where the registry fixes the others, such as mem_size=0.
 _AKD = tuple(signature_of(AKDPlugin).parameters)
 _KRT = ("lambda_token", "labels_per_image", "exponent", "margin")
 _EWC = ("ewc_lambda", "decay_factor")
@@ -75,15 +75,15 @@ BUILT_IN: dict[str, Method] = {
     "der++": Method("DER++", DERPlusPlus),
     "gem": Method("GEM", adopt_gem, offers=("mem_size", "memory_strength")),
     "agem": Method("A-GEM", AveragedGEM),
-    # Regularisation of weights, as Avalanche has it. Its Fisher information squares the gradient of
-    # a whole batch's mean loss, which is tiny, so the strength must be large to do anything.
+    # Regularisation of weights, from Avalanche. Its Fisher information squares the gradient of a
+    # batch's mean loss, which is tiny, so the strength must be large to have an effect.
     "ewc": Method("EWC", partial(adopt, EWC, ewc_lambda=1e4), offers=_EWC),
     "oewc": Method(
         "oEWC", partial(adopt, EWC, ewc_lambda=1e4, mode="online", decay_factor=0.9), offers=_EWC
     ),
     "si": Method("SI", SynapticIntelligence),
     "mas": Method("MAS", partial(adopt, MAS), offers=("lambda_reg", "alpha")),
-    # Methods with a network of their own.
+    # Methods with their own network.
     "agcn": Method("AGCN", AGCN, head="agcn"),
     "csc": Method("CSC", CSC, head="gcn", offers=signature_of(CSCPlugin).parameters),
     "csc-r": Method("CSC-R", partial(CSC, mem_size=40), head="gcn"),
@@ -92,7 +92,7 @@ BUILT_IN: dict[str, Method] = {
     "l2p": Method("L2P", L2P, head="l2p", offers=signature_of(L2PPlugin).parameters),
     "l2p-r": Method("L2P-R", partial(L2P, mem_size=40), head="l2p"),
     "multi-lane": Method("MULTI-LANE", MultiLane, head="lanes"),
-    # No gradient, no stored images: wants a pretrained backbone.
+    # No gradient, no stored images; these need a pretrained backbone.
     "closed-form": Method("Closed form", ClosedForm, head="expanded"),
     "closed-form-adapted": Method(
         "Closed form, adapted network",

@@ -20,23 +20,23 @@ Evaluator: TypeAlias = EvaluationPlugin | Callable[[], EvaluationPlugin]
 
 
 class FineTuning(SupervisedTemplate):
-    """Learns each experience's labels and does nothing about the earlier ones: equation (1) alone.
+    """Learns each experience's labels without protecting earlier ones: equation (1) alone.
 
     .. math:: L = L_{bce}(C^t)
 
     Old columns are unknown (NaN) in the targets, so they get no gradient of their own and change only
-    through the shared backbone. On a stream with all labels in one experience this is Joint. Other
-    methods of this package build on it: it has the arguments that all of them share.
+    through the shared backbone. On a stream with all labels in one experience this is Joint. It is the
+    base class of this package's other methods and has the arguments they share.
 
     Args:
-        model: Any network whose columns are in order of learning; ``build_model(...)`` makes one.
-        optimizer: See :func:`~rebll_avalanche.plugins.schedule.build_optimizer` for a safe one.
+        model: A network with output columns in order of learning; ``build_model(...)`` makes one.
+        optimizer: See :func:`~rebll_avalanche.plugins.schedule.build_optimizer` for a safe choice.
         criterion: Must ignore NaN labels.
         train_mb_size: Images per training batch.
         train_epochs: Passes over each experience.
         eval_mb_size: Images per evaluation batch; as in training if not given.
         device: Where to train.
-        plugins: Further plugins; the list itself is left alone.
+        plugins: Further plugins; the list itself is not changed.
         evaluator: Metrics and loggers, or a function that makes them.
         eval_every: See Avalanche: -1 never, 0 after each experience, n every n epochs.
         peval_mode: See Avalanche: ``"epoch"`` or ``"iteration"``.
@@ -74,7 +74,7 @@ class FineTuning(SupervisedTemplate):
         )
 
     def make_eval_dataloader(self, **kwargs: Any) -> None:
-        """Avalanche's own, reading batches instead of samples where the data set can."""
+        """Make Avalanche's loader, reading batches instead of samples where possible."""
         super().make_eval_dataloader(**kwargs)
         self.dataloader = in_batches(self.dataloader)
 
@@ -83,8 +83,8 @@ class MethodStrategy(FineTuning):
     """A strategy made from plugins, whose parameters become those of its constructor.
 
     ``class CSC(MethodStrategy, csc=CSCPlugin, replay=masked_replay)`` has the parameters of
-    ``CSCPlugin``, of ``masked_replay`` and of :class:`FineTuning`, and what the two make as attributes
-    ``csc`` and ``replay``. A part is a plugin class, or a function that makes a plugin or None.
+    ``CSCPlugin``, ``masked_replay`` and :class:`FineTuning`, and the two plugins as attributes ``csc``
+    and ``replay``. A part is a plugin class, or a function that returns a plugin or None.
 
     Args:
         plugins: Further plugins, called before the method's own.
@@ -114,8 +114,8 @@ class MethodStrategy(FineTuning):
 
         own = vars(cls).get("__init__", init)
         cls.__init__ = takes_also(*parts.values(), cls.__mro__[1])(own)  # type: ignore[method-assign]
-        super().__init_subclass__()  # Avalanche wraps the constructor, to check what it is given
+        super().__init_subclass__()  # Avalanche wraps the constructor to check its arguments
 
 
-# Avalanche's check is for the methods made from it: this constructor gets the parameters of any of them.
+# Only subclasses need Avalanche's check: this constructor gets the parameters of any of them.
 MethodStrategy.__init__ = MethodStrategy.__init__.__wrapped__  # type: ignore[attr-defined,method-assign]

@@ -304,7 +304,7 @@ def test_errors_name_the_way_out(data):
         kept.forget_images([1, 1], vectors[:2])
     with pytest.raises(ValueError, match="are not the same"):
         kept.forget_experience(0, [1], vectors[:1])
-    with pytest.raises(ValueError, match="has been learned"):
+    with pytest.raises(ValueError, match="was already learned"):
         kept.learn(vectors, labels, number=0)
     with pytest.raises(ValueError, match="begin"):
         kept.observe(vectors, labels)

@@ -45,7 +45,7 @@ def test_the_page_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.split() == ["10.0"]
     assert describe("anchored").parameters["strength"].text == "Weight of the squared difference"
     assert method_names()[-1] == "anchored"
-    with pytest.raises(ValueError, match="there is a method 'anchored' already: Anchored"):
+    with pytest.raises(ValueError, match="method 'anchored' already exists \\(Anchored"):
         register("anchored", FineTuning)
 
 
