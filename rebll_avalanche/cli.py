@@ -66,21 +66,24 @@ def _main(arguments: list[str]) -> int:
         near = nearest(name, COMMANDS, 3)
         print(f"rebll: unknown command {name!r}; the nearest are {near}", file=sys.stderr)
         return 2
-    from rebll_avalanche.process import keep_freed_memory, pass_on_warnings
+    from rebll_avalanche.process import keep_freed_memory, pass_on_warnings, speaks_for_all
     from rebll_avalanche.words import printable
 
     keep_freed_memory()
     command = importlib.import_module(f"rebll_avalanche.commands.{name}")
-    pass_on_warnings(lambda message: print(f"warning: {printable(message)}", file=sys.stderr))
+    if os.environ.get("RANK", "0") == "0":  # of the processes of a job, the first
+        pass_on_warnings(lambda message: print(f"warning: {printable(message)}", file=sys.stderr))
     try:
         return int(command.run(_parse(command, name, arguments[1:])))
     except BrokenPipeError:
         raise  # no message: the output is closed
     except (ValueError, OSError) as error:
-        print(f"rebll {name}: {printable(_in_a_line(error))}", file=sys.stderr)
+        if speaks_for_all():
+            print(f"rebll {name}: {printable(_in_a_line(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"\nrebll {name}: stopped; run the same command to continue", file=sys.stderr)
+        if speaks_for_all():
+            print(f"\nrebll {name}: stopped; run the same command to continue", file=sys.stderr)
         return 130
 
 

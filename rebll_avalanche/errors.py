@@ -43,6 +43,10 @@ class DivergedError(RebllError):
     """Training has left the range of useful numbers."""
 
 
+class LostRankError(RebllError):
+    """Another process of the same job has ended."""
+
+
 def check_regular_file(path: str | os.PathLike[str], kind: type[RebllError]) -> None:
     """Refuse what must not be opened: reading a pipe or a device may wait for ever.
 

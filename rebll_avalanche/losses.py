@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from rebll_avalanche.distributed.ranks import total, total_of
 from rebll_avalanche.words import check_choice
 
 REDUCTIONS = ("mean", "sum", "none", "class_sum")
@@ -95,14 +96,15 @@ def _power(log_base: Tensor, exponent: float, detach: bool) -> Tensor | float:
 
 
 def _reduce(loss: Tensor, known: Tensor, reduction: str) -> Tensor:
+    """A sum over what this process has, divided by a count over what all of its job have."""
     check_choice("reduction", reduction, REDUCTIONS)
     if reduction == "none":
         return loss
     if reduction == "sum":
         return loss.sum()
     if reduction == "mean":
-        return loss.sum() / known.sum().clamp(min=1)
-    return loss.sum() / max(len(loss), 1)  # class_sum
+        return loss.sum() / total(known.sum()).clamp(min=1)
+    return loss.sum() / max(total_of(len(loss)), 1)  # class_sum
 
 
 def bce_loss(logits: Tensor, targets: Tensor, *, reduction: str = "mean") -> Tensor:

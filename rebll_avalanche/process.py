@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,22 @@ def stop_on_terminate() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
+
+
+def speaks_for_all() -> bool:
+    """Whether this process tells why a job ends: of several ranks the first that asks, and no other."""
+    if "RANK" not in os.environ:
+        return True
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_initialized():
+        return os.environ["RANK"] == "0"
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    try:
+        # torchrun keeps this, so that it outlives the ranks.
+        asked: int = distributed.distributed_c10d._get_default_store().add(f"told-{attempt}", 1)
+    except RuntimeError:  # it has ended too
+        return os.environ["RANK"] == "0"
+    return asked == 1
 
 
 def pass_on_warnings(tell: Callable[[str], None]) -> None:

@@ -15,7 +15,7 @@ import rebll_avalanche
 PACKAGE = Path(rebll_avalanche.__file__).parent
 
 # What every room stands on; these import one another only, in this order.
-GROUND = ["errors", "words", "files", "arrays", "protocols"]
+GROUND = ["errors", "words", "files", "arrays", "protocols", "distributed"]
 # Rooms, lowest first: a room may import itself, the ground, and the rooms in its list.
 ALLOWED = {
     "process": [],
@@ -64,6 +64,7 @@ ALLOWED["inference"] = list(ALLOWED)
 ALLOWED["learner"] = list(ALLOWED)
 ALLOWED["commands"] = list(ALLOWED)
 ALLOWED["cli"] = ["commands", "words", "process"]
+ALLOWED["__main__"] = ["cli"]
 
 
 def imported_rooms(path: Path) -> set[str]:

@@ -8,10 +8,11 @@ from avalanche.training.plugins import SupervisedPlugin
 
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder, Moment
 from rebll_avalanche.checkpointing.snapshot import capture, restore
+from rebll_avalanche.distributed.ranks import is_first
 from rebll_avalanche.protocols import Strategy, Stream
 
 
-class CheckpointPlugin(SupervisedPlugin):
+class CheckpointPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Saves after every epoch; in an experience under way, skips the epochs that are done.
 
     Must be the last plugin: what it saves is then the state after all others, and what it restores
@@ -56,7 +57,9 @@ class CheckpointPlugin(SupervisedPlugin):
         self._restore_epochs(strategy)
 
     def after_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Save."""
+        """Save, as the first of all ranks."""
+        if not is_first():
+            return
         moment = Moment(strategy.experience.current_experience, strategy.clock.train_exp_epochs)
         self.folder.save(moment, capture(strategy, self.stream))
 

@@ -186,7 +186,6 @@ class RidgeLearner:
     def end(self) -> None:
         """End the experience: add it to the sums, and calibrate."""
         lesson = self._pending
-        lesson.gather()
         self.sums.grow(lesson.num_classes)
         self.sums.merge(lesson.added)
         self.guesses.grow(lesson.num_classes)
@@ -529,10 +528,6 @@ class RidgeLearner:
         spread, share = self._scale(moments, "guessed")
         weights = share_weights(given, share)
         self.calibrations["guessed"].fit(left_out, given, spread, share, weights)
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            for calibration in self.calibrations.values():
-                for tensor in calibration.state_dict().values():
-                    torch.distributed.broadcast(tensor, src=0)
 
 
 def as_given(labels: Tensor, num_classes: int) -> Tensor:

@@ -122,18 +122,6 @@ class PendingLesson:
             of_places = None if places is None else places[chosen].contiguous()
             self._sample.append((*sample, of_places))
 
-    def gather(self) -> None:
-        """Combine the data of all workers of a distributed run; does nothing in a single process."""
-        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-            return
-        self.added.all_reduce()
-        self.guessed.all_reduce()
-        for tensor in (self.annotated, self.evidence):
-            torch.distributed.all_reduce(tensor)
-        everywhere: list[Any] = [None] * torch.distributed.get_world_size()
-        torch.distributed.all_gather_object(everywhere, self._noted)
-        self._noted = [batch for noted in everywhere for batch in noted]
-
     def note(self, records: ImageRecords) -> None:
         """Add single images to the records."""
         names: list[int] = [name for batch in self._noted for name in batch[0]]

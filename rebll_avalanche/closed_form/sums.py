@@ -88,12 +88,6 @@ class LabelSums:
         self.cross[:, : other.num_classes] += other.cross
         self.label_squares[: other.num_classes] += other.label_squares
 
-    def all_reduce(self) -> None:
-        """Add up the sums of all workers of a distributed run; does nothing in a single process."""
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            for tensor in self.state_dict().values():
-                torch.distributed.all_reduce(tensor)
-
     def state_dict(self) -> dict[str, Tensor]:
         """The sums themselves, not copies."""
         return {"cross": self.cross, "label_squares": self.label_squares}

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 HELP = """Train and evaluate one recipe, for example: rebll run recipe.yaml --seed 3 --method.alpha 1.0.
-After an interruption, the same command continues from the last finished epoch."""
+After an interruption, the same command continues from the last finished epoch. On several processes, with the
+same batch size and the same results: torchrun --nproc-per-node 2 -m rebll_avalanche run recipe.yaml"""
 
 
 def parse(argv: Sequence[str]) -> Any:
@@ -31,11 +32,15 @@ def run(arguments: Any) -> int:
     """Run the recipe, and print the results."""
     config = arguments.config
     folder = Path(arguments.folder or Path("runs") / config.folder_name)
+    from rebll_avalanche.distributed.ranks import is_first, start
     from rebll_avalanche.process import stop_on_terminate
     from rebll_avalanche.running.run import run_experiment
 
     stop_on_terminate()
-    print_records(folder, run_experiment(config, folder, start_over=arguments.start_over))
+    start()
+    records = run_experiment(config, folder, start_over=arguments.start_over)
+    if is_first():
+        print_records(folder, records)
     return 0
 
 

@@ -29,6 +29,16 @@ def parse(argv: Sequence[str]) -> Any:
             "--threads", type=int, help="threads per run; by default jobs share the cores"
         )
         parser.add_argument(
+            "--ray",
+            nargs="?",
+            const="",
+            metavar="ADDRESS",
+            help="run on a Ray cluster; without an address, on one of this machine",
+        )
+        parser.add_argument(
+            "--gpus", type=float, help="of each run on Ray; by default 1 where there are any"
+        )
+        parser.add_argument(
             "--folder", help="folder of runs and table; by default runs, or runs/PROFILE"
         )
 
@@ -85,9 +95,8 @@ def _run_missing(arguments: Any, root: Path) -> tuple[int, int]:
     from tqdm import tqdm
 
     from rebll_avalanche.running.folder import check_unchanged, is_finished
-    from rebll_avalanche.running.processes import run_all
 
-    planned, jobs, threads = arguments.planned, arguments.jobs, arguments.threads
+    planned = arguments.planned
     for entry in planned:
         check_unchanged(entry.config, root / entry.name)
     _share_ceilings(planned, root)
@@ -96,9 +105,7 @@ def _run_missing(arguments: Any, root: Path) -> tuple[int, int]:
     refused = failed = 0
     with (
         tqdm(total=len(todo), unit="run", disable=not sys.stderr.isatty()) as bar,
-        closing(
-            run_all(todo, root, jobs=jobs, threads=threads, on_progress=_on_bar(bar, places))
-        ) as endings,
+        closing(_endings(arguments, todo, root, _on_bar(bar, places))) as endings,
     ):
         for ended in endings:
             places.pop(ended.planned.name, None)
@@ -117,6 +124,25 @@ def _run_missing(arguments: Any, root: Path) -> tuple[int, int]:
                 failed += ended.kind != "ValueError"
     _share_ceilings(planned, root)
     return refused, failed
+
+
+def _endings(arguments: Any, todo: list[Any], root: Path, on_progress: Any) -> Any:
+    """Runs in processes of this machine, or on a cluster."""
+    if arguments.ray is None:
+        from rebll_avalanche.running.processes import run_all
+
+        jobs, threads = arguments.jobs, arguments.threads
+        return run_all(todo, root, jobs=jobs, threads=threads, on_progress=on_progress)
+    from rebll_avalanche.running.cluster import run_all_on_ray
+
+    return run_all_on_ray(
+        todo,
+        root,
+        address=arguments.ray,
+        threads=arguments.threads,
+        gpus=arguments.gpus,
+        on_progress=on_progress,
+    )
 
 
 def _on_bar(bar: Any, places: dict[str, str]) -> Callable[[Any, str], None]:

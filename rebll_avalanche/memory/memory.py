@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from rebll_avalanche.distributed.random_numbers import glimpse, own_numbers
+from rebll_avalanche.distributed.ranks import active, joined, share_of
 from rebll_avalanche.labels import UNKNOWN, annotated, label_matrix
 from rebll_avalanche.memory.sampling import SamplingPolicy, build_policy, chosen_rows
 from rebll_avalanche.protocols import Experience, Strategy
@@ -121,9 +123,19 @@ class Memory:
         return torch.stack([torch.as_tensor(self._views[e][view][i][0]) for e, i in pairs])
 
     def draw(self, batch_size: int) -> tuple[Tensor, Tensor]:
-        """A random batch without replacement: augmented images and their labels."""
+        """A random batch without replacement: augmented images and their labels.
+
+        Ranks of a job draw the same batch and get a part of it each, which may be empty.
+        """
         rows = torch.randperm(len(self))[:batch_size]
-        return self.images(rows, augment=True), self.labels[rows]
+        if not active():
+            return self.images(rows, augment=True), self.labels[rows]
+        seed, mine = glimpse(), rows[share_of(len(rows))]
+        images = []
+        for row in mine if len(mine) else rows[:1]:
+            with own_numbers(seed, int(row)):
+                images.append(self.images(row.view(1), augment=True))
+        return torch.cat(images)[: len(mine)], self.labels[mine]
 
     def relabel(
         self,
@@ -149,8 +161,11 @@ class Memory:
         rows = rows[gaps.any(dim=1)]
         if not len(rows):  # split would make one empty part of nothing
             return
-        parts = (self.images(part, augment=False) for part in rows.split(batch_size))
-        said = decide(torch.cat([predict(part)[:, columns].cpu() for part in parts]))
+        mine = rows[share_of(len(rows))]
+        asked = mine if len(mine) else rows[:1]  # a rank without a part has to answer all the same
+        parts = (self.images(part, augment=False) for part in asked.split(batch_size))
+        found = torch.cat([predict(part)[:, columns].cpu() for part in parts])[: len(mine)]
+        said = decide(joined(found))
         # What nobody dares to say stays unknown.
         unknown = ~annotated(self.labels[rows, columns]) & annotated(said)
         self.labels[rows, columns] = torch.where(unknown, said, self.labels[rows, columns])

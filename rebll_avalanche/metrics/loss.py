@@ -8,6 +8,7 @@ import torch
 from avalanche.evaluation import GenericPluginMetric, Metric
 from torch import Tensor
 
+from rebll_avalanche.distributed.ranks import total
 from rebll_avalanche.protocols import Strategy
 
 
@@ -31,9 +32,11 @@ class DelayedMean(Metric[float]):
         """The mean; 0 of nothing."""
         if not self._values:
             return 0.0
-        values = torch.stack(self._values).tolist()
-        total = sum(value * weight for value, weight in zip(values, self._weights, strict=True))
-        return float(total / sum(self._weights))
+        # Each rank of a job has its part of every loss, and its part of every batch.
+        values = total(torch.stack(self._values)).tolist()
+        weights = total(torch.tensor(self._weights)).tolist()
+        summed = sum(value * weight for value, weight in zip(values, weights, strict=True))
+        return float(summed / sum(weights))
 
     def reset(self) -> None:
         """Forget everything."""

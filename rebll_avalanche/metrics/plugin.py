@@ -17,6 +17,8 @@ from avalanche.training.plugins import EvaluationPlugin
 from torch import Tensor
 
 from rebll_avalanche.companions import check_companions, check_labelled
+from rebll_avalanche.distributed.joining import take_part
+from rebll_avalanche.distributed.ranks import active, everywhere
 from rebll_avalanche.labels import UNKNOWN, check_criterion
 from rebll_avalanche.metrics.functional import MultiLabelScores, Ties, multilabel_scores
 from rebll_avalanche.metrics.history import StepHistory
@@ -107,6 +109,7 @@ class MultiLabelMetrics(PluginMetric):
     def before_training(self, strategy: Strategy) -> None:
         """Refuse what cannot learn from label vectors; evaluations are not those of a finished step now."""
         check_companions(strategy)
+        take_part(strategy)
         self.history.training_goes_on()
 
     def before_training_exp(self, strategy: Strategy) -> None:
@@ -136,6 +139,7 @@ class MultiLabelMetrics(PluginMetric):
 
     def before_eval(self, strategy: Strategy) -> None:
         """Start afresh."""
+        take_part(strategy)
         self.reset()
 
     def after_eval_iteration(self, strategy: Strategy) -> None:
@@ -155,7 +159,8 @@ class MultiLabelMetrics(PluginMetric):
         """Close an experience and, if asked for, score it on its own."""
         if not self._batches:
             return []
-        scores, truth = (torch.cat(batches).cpu() for batches in zip(*self._batches, strict=True))
+        batches = self._all_batches()
+        scores, truth = (torch.cat(parts).cpu() for parts in zip(*batches, strict=True))
         self._batches = []
         number = strategy.experience.current_experience
         self._parts.append((number, scores, truth))
@@ -163,6 +168,13 @@ class MultiLabelMetrics(PluginMetric):
             return []
         values = self._values(multilabel_scores(scores, truth, self.thresholds, ties=self.ties))
         return self._emit(values, strategy, strategy.experience.origin_stream.name, number)
+
+    def _all_batches(self) -> list[tuple[Tensor, Tensor]]:
+        """The batches, in the order of their images, from the parts that the ranks have seen."""
+        if not active():
+            return self._batches
+        parts = everywhere([(scores.cpu(), truth.cpu()) for scores, truth in self._batches])
+        return [part for batch in zip(*parts, strict=True) for part in batch]
 
     def after_eval(self, strategy: Strategy) -> list[MetricValue]:
         """Score all experiences of this evaluation together."""

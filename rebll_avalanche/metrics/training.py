@@ -9,6 +9,7 @@ from avalanche.evaluation import PluginMetric
 from avalanche.evaluation.metric_results import MetricValue
 from torch import Tensor
 
+from rebll_avalanche.distributed.ranks import total
 from rebll_avalanche.protocols import Strategy
 
 
@@ -40,7 +41,7 @@ class TrainingTerms(PluginMetric):
         """The false-positive rate since the epoch began."""
         if self._counts is None:
             return None
-        false_positives, negatives = self._counts.tolist()
+        false_positives, negatives = total(self._counts).tolist()
         return float(false_positives / max(negatives, 1))
 
     def before_training_epoch(self, strategy: Strategy) -> None:

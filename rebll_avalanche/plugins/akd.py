@@ -30,7 +30,7 @@ from rebll_avalanche.words import check_choice
 TeacherTargets = Literal["printed", "corrected"]
 
 
-class AKDPlugin(TaughtPlugin):
+class AKDPlugin(TaughtPlugin, supports_distributed=True):  # type: ignore[call-arg]
     r"""Trains with :math:`\lambda L_{cls} + (1 - \lambda) L_{akd}` (equations 3 to 6).
 
     The base term of the strategy becomes L_cls over the annotated labels; L_akd distils the previous

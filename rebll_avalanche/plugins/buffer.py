@@ -40,7 +40,7 @@ class PolicyBuffer(ExemplarsBuffer):
         self.max_size = new_size
 
 
-class SharedBudgetPlugin(SupervisedPlugin):
+class SharedBudgetPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Gives plugins that limit memory *per experience* one total budget.
 
     Avalanche's GEM and AGEM keep a fixed number of images per experience, so their memory grows with

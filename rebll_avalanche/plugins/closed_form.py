@@ -20,6 +20,9 @@ from rebll_avalanche.closed_form.learner import (
 from rebll_avalanche.closed_form.records import fingerprints
 from rebll_avalanche.closed_form.ridge import LinearScores
 from rebll_avalanche.closed_form.sums import RidgeSums
+from rebll_avalanche.distributed.joining import take_part
+from rebll_avalanche.distributed.loading import shared
+from rebll_avalanche.distributed.ranks import active, everywhere
 from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.models.windows import seen_twice
 from rebll_avalanche.protocols import Experience, Strategy
@@ -91,6 +94,10 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         """The sums over all images."""
         return self.learner.sums
 
+    def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
+        """Join the distributed job, if there is one."""
+        take_part(strategy)
+
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Check the head and start the experience."""
         head: Any = strategy.model.head
@@ -123,8 +130,16 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         if self.learner.options["calibration"] == "logistic" and model.has_windows(images):
             of_places = expanded(model.head, model.features(images.flatten(0, 1)))
             places = of_places.unflatten(0, images.shape[:2]).cpu()
-        names = None if self.learner.records is None else self._names(images)
-        self.learner.observe(vectors.cpu(), targets[:, : self._seen].cpu(), names, places)
+        known = self.learner.records is not None
+        names = fingerprints(images) if known and self._keys is None else None
+        # Ranks of a job share the work of the network, and each learns from the vectors of all: sums,
+        # repeated images and calibration are those of a single process.
+        seen = (vectors.cpu(), targets[:, : self._seen].cpu(), names, places)
+        vectors, targets, names, places = _all_ranks(seen)
+        if known and self._keys is not None:  # the experience's own keys, which come in its order
+            start, self._observed = self._observed, self._observed + len(vectors)
+            names = list(self._keys[start : self._observed])
+        self.learner.observe(vectors, targets, names, places)
         return logits
 
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
@@ -213,13 +228,6 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         """Restore what :meth:`state_dict` returned."""
         self.learner.load_state_dict(state)
 
-    def _names(self, images: Tensor) -> list[int]:
-        """What tells the images of a batch apart: the experience's own keys, which come in its order."""
-        if self._keys is None:
-            return fingerprints(images)
-        start, self._observed = self._observed, self._observed + len(images)
-        return list(self._keys[start : self._observed])
-
     def _vectors(self, model: Any, images: Tensor) -> Tensor:
         """The head's input vectors for a batch of images."""
         device, training = model.head.weight.device, model.training
@@ -232,9 +240,24 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
     def _pass_over(self, strategy: Strategy) -> None:
         model, training = strategy.model, strategy.model.training
         model.eval()
-        for batch in in_order(strategy.experience.dataset.eval(), strategy.eval_mb_size):
+        loader: Any = in_order(strategy.experience.dataset.eval(), strategy.eval_mb_size)
+        for batch in shared(loader) if active() else loader:
             self.observe(model, batch[0].to(strategy.device), batch[1])
         model.train(training)
+
+
+def _all_ranks(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What all ranks have seen of a batch, in the order of its images."""
+    if not active():
+        return parts
+    columns = zip(*everywhere(parts), strict=True)
+    return tuple(_chained(column) for column in columns)
+
+
+def _chained(parts: tuple[Any, ...]) -> Any:
+    if isinstance(parts[0], Tensor):
+        return torch.cat(parts)
+    return None if parts[0] is None else [entry for part in parts for entry in part]
 
 
 def expanded(head: Any, feature_map: Tensor) -> Tensor:

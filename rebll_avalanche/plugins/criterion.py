@@ -10,6 +10,7 @@ from avalanche.training.templates.update_type import SGDUpdate
 from torch import Tensor, nn
 
 from rebll_avalanche.companions import check_companions
+from rebll_avalanche.distributed.joining import take_part
 from rebll_avalanche.labels import check_criterion
 from rebll_avalanche.protocols import Strategy
 
@@ -91,6 +92,7 @@ def check_steerable(strategy: Strategy, plugin: Any) -> None:
             "or use the RebLL strategy"
         )
     check_companions(strategy)
+    take_part(strategy)
 
 
 def check_base_loss(strategy: Strategy) -> None:

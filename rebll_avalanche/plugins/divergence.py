@@ -8,6 +8,7 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
+from rebll_avalanche.distributed.ranks import total
 from rebll_avalanche.errors import DivergedError
 from rebll_avalanche.models.weights import not_finite
 from rebll_avalanche.protocols import Strategy
@@ -18,7 +19,7 @@ EXPLODED = 1e4
 EVERY = 20
 
 
-class DivergencePlugin(SupervisedPlugin):
+class DivergencePlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Stops when the loss explodes, or when it or a weight is no longer finite.
 
     Place it before plugins that save the model after an epoch, so that the last saved state is valid.
@@ -63,7 +64,8 @@ class DivergencePlugin(SupervisedPlugin):
     def _look(self, strategy: Strategy) -> None:
         if self._largest is None or self._limit is None:
             return
-        largest, limit = float(self._largest), float(self._limit)
+        # All ranks must come to the same decision.
+        largest, limit = float(total(self._largest)), float(total(self._limit))
         if not largest < limit:  # also NaN
             self._stop(strategy, f"the loss is {largest:g}")
 

@@ -14,10 +14,11 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
+from rebll_avalanche.distributed.ranks import total_of
 from rebll_avalanche.protocols import Strategy
 
 
-class GradientPlugin(SupervisedPlugin):
+class GradientPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Accumulates gradients over steps, and scales the loss for float16.
 
     Avalanche updates the weights after every batch; this plugin removes the gradients of intermediate
@@ -51,7 +52,7 @@ class GradientPlugin(SupervisedPlugin):
         self._waiting = False
         parameters = [p for group in strategy.optimizer.param_groups for p in group["params"]]
         if self.accumulate > 1:
-            self._add(parameters, len(strategy.mb_x))
+            self._add(parameters, total_of(len(strategy.mb_x)))
             last = strategy.clock.train_epoch_iterations + 1 == len(strategy.dataloader)
             self._waiting = self._steps < self.accumulate and not last
             if self._waiting:
@@ -96,7 +97,7 @@ class GradientPlugin(SupervisedPlugin):
             self.scaler.load_state_dict(state)
 
 
-class ChannelsLastPlugin(SupervisedPlugin):
+class ChannelsLastPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Keeps images and kernels in the memory layout ``channels_last``."""
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:

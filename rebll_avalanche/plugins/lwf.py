@@ -10,6 +10,7 @@ from avalanche.training.regularization import RegularizationMethod
 from torch import Tensor, nn
 
 from rebll_avalanche.companions import check_companions
+from rebll_avalanche.distributed.joining import take_part
 from rebll_avalanche.labels import annotated, label_matrix, where_unknown
 from rebll_avalanche.losses import bce_loss
 from rebll_avalanche.plugins.criterion import check_base_loss
@@ -76,7 +77,7 @@ class SigmoidDistillation(RegularizationMethod):
         return self.alpha * bce_loss(mb_pred[:, old] / self.temperature, target)
 
 
-class SigmoidLwFPlugin(SupervisedPlugin):
+class SigmoidLwFPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Adds :class:`SigmoidDistillation` to a strategy's loss.
 
     Defaults are those of LwF: equal weights for both terms, and a temperature of 2.
@@ -99,6 +100,7 @@ class SigmoidLwFPlugin(SupervisedPlugin):
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Share one teacher with the other plugins."""
         check_companions(strategy)
+        take_part(strategy)
         self.distillation.teacher = share_teacher(strategy, self.teacher)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:

@@ -40,7 +40,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-class RebLLPlugin(SupervisedPlugin):
+class RebLLPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     r"""Adds RebLL to an Avalanche strategy.
 
     .. math:: L = \lambda_{akd} L_{cls} + (1 - \lambda_{akd}) L_{akd} + \lambda_{er} L_{er}

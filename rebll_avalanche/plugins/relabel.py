@@ -31,7 +31,7 @@ from rebll_avalanche.words import check_choice
 ReplayLoss = Literal["er", "bce"]
 
 
-class OnlineRelabelPlugin(SupervisedPlugin):
+class OnlineRelabelPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     r"""Adds :math:`\lambda_{er} L_{er}` on a memory with completed labels (equations 7 and 8).
 
     When experience t ends, some of its images enter memory. The previous model labels their earlier

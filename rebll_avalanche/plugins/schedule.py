@@ -65,7 +65,7 @@ def build_optimizer(
     )
 
 
-class SchedulePlugin(SupervisedPlugin):
+class SchedulePlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Starts every experience with a fresh optimizer state and learning-rate schedule.
 
     Args:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from rebll_avalanche.distributed.ranks import total
+
 
 class LossTerms:
-    """The last value and the running mean of named loss terms.
+    """The last value and the running mean of named loss terms, the means over all ranks of a job.
 
     Values stay on their device as tensors; only :meth:`means` waits for them.
     """
@@ -25,7 +27,9 @@ class LossTerms:
 
     def means(self) -> dict[str, float]:
         """Mean of each term since the last :meth:`reset`."""
-        return {name: float(total) / self._counts[name] for name, total in self._sums.items()}
+        return {
+            name: float(total(summed)) / self._counts[name] for name, summed in self._sums.items()
+        }
 
     def reset(self) -> None:
         """Begin a new epoch."""

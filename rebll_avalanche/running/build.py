@@ -11,6 +11,7 @@ import torch
 from rebll_avalanche import benchmarks
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.configuration.config import BenchmarkConfig, Config
+from rebll_avalanche.distributed.ranks import active
 from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.plugins import SchedulePlugin, build_optimizer
@@ -89,6 +90,8 @@ def device_of(config: Config) -> torch.device:
     name = config.training.device
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and active():
+        name = f"cuda:{torch.cuda.current_device()}"  # the one of this rank
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

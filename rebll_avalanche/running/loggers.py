@@ -9,14 +9,15 @@ from typing import Any
 from avalanche import logging
 
 from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.distributed.ranks import is_first
 from rebll_avalanche.files import write_text
 from rebll_avalanche.run_files import TENSORBOARD, TEXT_LOG, WANDB_ID
 
 
 def build_loggers(config: Config, folder: Path) -> list[Any]:
-    """The loggers that a configuration names; they write into the run folder."""
+    """The loggers that a configuration names; they write into the run folder, on the first rank."""
     made: list[Any] = []
-    for name in config.loggers:
+    for name in config.loggers if is_first() else ():
         if name == "text":
             made.append(logging.TextLogger((folder / TEXT_LOG).open("a")))
         elif name == "tensorboard":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.configuration.study import Planned
-from rebll_avalanche.process import keep_freed_memory, pass_on_warnings
+from rebll_avalanche.process import keep_freed_memory, pass_on_warnings, stop_on_terminate
 
 HEAVY = "rebll_avalanche.running.run"
 
@@ -98,9 +98,18 @@ def _listen(
 ) -> bool:
     """Handle one message of a run; False if there will be no more."""
     try:
-        kind, text = receiver.recv()
+        message = receiver.recv()
     except EOFError:
         return False
+    note(ended, message, on_progress)
+    return True
+
+
+def note(
+    ended: Ended, message: Sequence[str], on_progress: Callable[[Planned, str], None] | None
+) -> None:
+    """Take in what a run says: where it is, a warning, or what it ended with."""
+    kind, text = message
     if kind == "at":
         if on_progress is not None:
             on_progress(ended.planned, text)
@@ -108,40 +117,52 @@ def _listen(
         ended.warnings.append(text)
     else:
         ended.kind, ended.error = kind, text
-    return True
 
 
 class _Messages:
     """A stand-in for a progress bar that sends its text to the parent process."""
 
-    def __init__(self, sender: Any) -> None:
-        self._sender = sender
+    def __init__(self, tell: Callable[[tuple[str, str]], None]) -> None:
+        self._tell = tell
 
     def set_postfix_str(self, text: str) -> None:
         """Send the progress of the run."""
-        self._sender.send(("at", text))
+        self._tell(("at", text))
 
 
 def _work(config: Config, folder: Path, sender: Any, threads: int | None) -> None:
     """Execute one run in the child process."""
     _end_with_parent()
+    stop_on_terminate()
+    work(config, folder, sender.send, threads)
+
+
+def work(
+    config: Config, folder: Path, tell: Callable[[tuple[str, str]], None], threads: int | None
+) -> None:
+    """One run in a process that it has for itself.
+
+    Args:
+        config: What to run.
+        folder: Of the run.
+        tell: Told where the run is, what it warns of, and what it ends with if it fails.
+        threads: Of torch; as they are if not given.
+    """
     keep_freed_memory()
     try:
         import torch
 
-        from rebll_avalanche.process import stop_on_terminate
         from rebll_avalanche.running.progress import EpochsOnBar
         from rebll_avalanche.running.run import run_experiment
 
-        stop_on_terminate()
         if threads is not None:
             torch.set_num_threads(threads)
-        pass_on_warnings(lambda message: sender.send(("warning", message)))
-        run_experiment(config, folder, watcher=EpochsOnBar(_Messages(sender)))
+        pass_on_warnings(lambda message: tell(("warning", message)))
+        run_experiment(config, folder, watcher=EpochsOnBar(_Messages(tell)))
     except KeyboardInterrupt:
-        sender.send(("KeyboardInterrupt", "stopped"))
+        tell(("KeyboardInterrupt", "stopped"))
     except Exception as error:
-        sender.send((type(error).__name__, str(error) or repr(error)))
+        tell((type(error).__name__, str(error) or repr(error)))
 
 
 def _end_with_parent() -> None:

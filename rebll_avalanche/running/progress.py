@@ -8,11 +8,12 @@ from typing import Any
 from avalanche.training.plugins import SupervisedPlugin
 from tqdm import tqdm
 
+from rebll_avalanche.distributed.ranks import world_size
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.running.recorder import all_terms
 
 
-class ProgressPlugin(SupervisedPlugin):
+class ProgressPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Progress bar with experience, epoch, loss terms, images per second and time left.
 
     Args:
@@ -47,10 +48,12 @@ class ProgressPlugin(SupervisedPlugin):
     def after_training_iteration(self, strategy: Strategy, **kwargs: Any) -> None:
         """Advance the bar; loss values are fetched only when it is redrawn."""
         shown = self._bar.last_print_t
-        self._bar.update(len(strategy.mb_x))
+        # One bar for all ranks, whose batches are as large as this one's, and so are their losses.
+        ranks = world_size()
+        self._bar.update(ranks * len(strategy.mb_x))
         if self._bar.last_print_t != shown:
             values = {
-                name: f"{float(value):.3f}"
+                name: f"{ranks * float(value):.3f}"
                 for terms in all_terms(strategy)
                 for name, value in terms.last.items()
             }
@@ -67,7 +70,7 @@ class ProgressPlugin(SupervisedPlugin):
             self._bar.close()
 
 
-class EpochsOnBar(SupervisedPlugin):
+class EpochsOnBar(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Show the progress of a run on an existing bar.
 
     Args:

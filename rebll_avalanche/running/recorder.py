@@ -11,6 +11,7 @@ import psutil
 import torch
 from avalanche.training.plugins import SupervisedPlugin
 
+from rebll_avalanche.distributed.ranks import total_of
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Strategy
 
@@ -25,7 +26,7 @@ def all_terms(strategy: Strategy) -> Iterator[LossTerms]:
             yield terms
 
 
-class Recorder(SupervisedPlugin):
+class Recorder(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Record the mean of every loss term per epoch, and images and seconds per experience.
 
     Attributes:
@@ -44,6 +45,7 @@ class Recorder(SupervisedPlugin):
         self.training_seconds = 0.0
         self.trainable_parameters = 0
         self._epoch_started = 0.0
+        self._images_of_epoch = 0
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Reset the statistics of the experience."""
@@ -55,6 +57,7 @@ class Recorder(SupervisedPlugin):
         for terms in all_terms(strategy):
             terms.reset()
         self._epoch_started = time.perf_counter()
+        self._images_of_epoch = 0
 
     def after_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Count the trainable parameters, once per experience."""
@@ -68,13 +71,14 @@ class Recorder(SupervisedPlugin):
     def after_training_iteration(self, strategy: Strategy, **kwargs: Any) -> None:
         """Record the total loss."""
         self.terms.record("total", strategy.loss.squeeze())
-        self.images += len(strategy.mb_x)
+        self._images_of_epoch += len(strategy.mb_x)
 
     def after_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
         """Record the means of the epoch."""
         for terms in all_terms(strategy):
             for name, mean in terms.means().items():
                 self.loss_terms.setdefault(name, []).append(mean)
+        self.images += total_of(self._images_of_epoch)
         self.training_seconds += time.perf_counter() - self._epoch_started
 
     def page(self) -> dict[str, Any]:

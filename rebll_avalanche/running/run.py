@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,13 @@ from rebll_avalanche.checkpointing.foreign import unsaved
 from rebll_avalanche.checkpointing.resume import CheckpointPlugin
 from rebll_avalanche.checkpointing.snapshot import capture, restore
 from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.distributed.ranks import (
+    everywhere,
+    first_alone,
+    from_first,
+    is_first,
+    world_size,
+)
 from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.files import sweep_drafts
 from rebll_avalanche.methods import describe
@@ -48,6 +56,7 @@ from rebll_avalanche.running.folder import (
     write_config,
 )
 from rebll_avalanche.running.label_tables import check_label_table, keep_label_table
+from rebll_avalanche.running.network import set_up_speed
 from rebll_avalanche.running.progress import ProgressPlugin, on_terminal
 from rebll_avalanche.running.recorder import Recorder
 from rebll_avalanche.running.stream import evaluation_stream
@@ -65,6 +74,8 @@ def run_experiment(
 ) -> list[dict[str, Any]]:
     """Run a configuration in a folder, or resume it where it was stopped.
 
+    In a ``torch.distributed`` job, every rank calls this, and sees the same folder.
+
     Args:
         config: The settings.
         folder: Folder for results and checkpoints; created if it does not exist.
@@ -80,12 +91,15 @@ def run_experiment(
         ChangedError: When the folder belongs to another configuration or label table.
         DamagedError: When results or checkpoints were modified or damaged.
         DivergedError: When training diverges.
+        LostRankError: When another process of the same job has ended.
         ValueError: When the folder is in use.
     """
-    with locked(folder):
+    with ExitStack() as stack:
+        # The first of all ranks holds the folder and writes; the others read.
+        from_first(lambda: stack.enter_context(locked(folder)))
         if start_over:
-            clear(folder)
-        sweep_drafts(folder)
+            from_first(lambda: clear(folder))
+        from_first(lambda: sweep_drafts(folder))
         if (folder / CONFIG).is_file():
             config = as_recorded(config, read_config(folder))
         check_unchanged(config, folder)
@@ -99,22 +113,26 @@ def run_experiment(
                 "start over with --start-over, or choose another --folder",
             )
         checkpoints = CheckpointFolder(folder / CHECKPOINT)
-        checkpoints.sweep()
+        from_first(checkpoints.sweep)
         if not (folder / CONFIG).is_file():  # the checkpoint's settings must match
             owner = checkpoints.newest().configuration
             config = as_recorded(config, owner) if owner else config
             check_owner(owner, config, folder)
         elif is_finished(folder):
             records = finished_records(folder)
-            checkpoints.keep_newest()
+            if is_first():
+                checkpoints.keep_newest()
             return records
         seed_everything(config.seed)
-        benchmark = build_benchmark(config) if benchmark is None else benchmark
+        if benchmark is None:
+            benchmark = first_alone(lambda: build_benchmark(config))
         shape = input_shape(benchmark)
         model = build_network(config, shape)
-        config, tried = with_choice(config, model, shape, benchmark.train_stream)
+        stream = benchmark.train_stream
+        config, tried = from_first(lambda: with_choice(config, model, shape, stream))
+        set_up_speed(model, config.training)
         strategy = build_strategy(config, model, benchmark, folder)
-        if not learned or not (folder / CONFIG).is_file():
+        if is_first() and (not learned or not (folder / CONFIG).is_file()):
             if table is not None:
                 keep_label_table(folder, "benchmark", table)
             weights = getattr(benchmark.features, "weights", model.weights)
@@ -131,8 +149,13 @@ def learn(
     checkpoints = CheckpointFolder(folder / CHECKPOINT, config.to_dict())
     point = checkpoints.newest()
     check_owner(point.configuration, config, folder)
+    if len(set(everywhere(point.moment))) > 1:
+        raise ValueError(
+            f"the processes of this job see different checkpoints in {folder}; choose a --folder that all "
+            "machines share"
+        )
     if point.moment is not None:
-        _mention_threads(folder)
+        _mention_rounding(folder)
     records: list[dict[str, Any]] = point.end.get("records", [])
     if point.end:
         try:
@@ -146,7 +169,7 @@ def learn(
     recorder = Recorder()
     strategy.plugins.append(recorder)
     strategy.plugins.append(DivergencePlugin())
-    if watcher is None and on_terminal():
+    if watcher is None and on_terminal() and is_first():
         watcher = ProgressPlugin(benchmark, label=config.method_name)
     if watcher is not None:
         strategy.plugins.append(watcher)
@@ -193,6 +216,8 @@ def learn(
                     **results.memory_page(memory, ends),
                 }
             )
+            if not is_first():
+                continue
             results.write_scores(folder, strategy.evaluator, names)
             results.write_memory(folder, memory, ends)
             results.write_metrics(folder, records)
@@ -203,14 +228,22 @@ def learn(
     finally:
         if watcher is not None:
             watcher.close()
-    results.write_results(folder, records)
-    checkpoints.keep_newest()
+    if is_first():
+        results.write_results(folder, records)
+        checkpoints.keep_newest()
     return records
 
 
-def _mention_threads(folder: Path) -> None:
-    before = read_config(folder).get("environment", {}).get("threads")
-    now = torch.get_num_threads()
+def _mention_rounding(folder: Path) -> None:
+    environment = read_config(folder).get("environment", {})
+    before, now = environment.get("processes", 1), world_size()
+    if before != now:
+        warnings.warn(
+            f"{folder} was started on {before} processes and goes on on {now}: sums are rounded in "
+            "another order, so its last digits may differ",
+            stacklevel=2,
+        )
+    before, now = environment.get("threads"), torch.get_num_threads()
     if before not in (None, now):
         warnings.warn(
             f"{folder} was started with {before} threads and continues with {now}: sums are rounded "
@@ -243,6 +276,6 @@ def _resolved(
         "weights": dict(weights),
         "versions": versions(),
         "git": git_state(),
-        "environment": {**hardware(), "input_shape": list(shape)},
+        "environment": {**hardware(), "processes": world_size(), "input_shape": list(shape)},
     }
     return config.to_dict() | records

@@ -11,6 +11,7 @@ from avalanche.training.templates import SupervisedTemplate
 from torch import nn
 from torch.optim import Optimizer
 
+from rebll_avalanche.distributed.joining import take_part
 from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.methods import composed, signature_of, takes_also
 from rebll_avalanche.metrics import multilabel_evaluator
@@ -72,6 +73,14 @@ class FineTuning(SupervisedTemplate):
             eval_every=eval_every,
             peval_mode=peval_mode,
         )
+
+    def _before_training(self, **kwargs: Any) -> None:
+        take_part(self)
+        super()._before_training(**kwargs)
+
+    def _before_eval(self, **kwargs: Any) -> None:
+        take_part(self)
+        super()._before_eval(**kwargs)
 
     def make_eval_dataloader(self, **kwargs: Any) -> None:
         """Make Avalanche's loader, reading batches instead of samples where possible."""

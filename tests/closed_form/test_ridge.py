@@ -1,7 +1,6 @@
 """The closed-form core against explicit solves on all data at once."""
 
 import math
-import socket
 
 import pytest
 import torch
@@ -258,29 +257,3 @@ def test_a_class_without_images_gets_a_small_probability(data):
 def test_errors_say_what_is_wrong(call, message):
     with pytest.raises(ValueError, match=message):
         call(RidgeSums(FEATURES, CLASSES))
-
-
-def _add_up(rank, port, queue):
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2
-    )
-    sums = RidgeSums(2, 1)
-    sums.add(torch.full((1, 2), float(rank + 1)), torch.ones(1, 1))
-    sums.all_reduce()
-    queue.put((sums.gram.tolist(), sums.positives.tolist()))
-    torch.distributed.destroy_process_group()
-
-
-def test_workers_add_up():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    context = torch.multiprocessing.get_context("fork")
-    queue = context.SimpleQueue()
-    workers = [context.Process(target=_add_up, args=(rank, port, queue)) for rank in range(2)]
-    for worker in workers:
-        worker.start()
-    results = [queue.get() for _ in workers]
-    for worker in workers:
-        worker.join()
-    assert results[0] == results[1] == ([[5.0, 5.0, 3.0], [5.0, 5.0, 3.0], [3.0, 3.0, 2.0]], [2.0])

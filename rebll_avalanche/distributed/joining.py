@@ -1,0 +1,126 @@
+"""A strategy that learns on several ranks what it would learn on one."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from torch import nn
+
+from rebll_avalanche.distributed import random_numbers
+from rebll_avalanche.distributed.batch_norm import synchronise
+from rebll_avalanche.distributed.loading import shared
+from rebll_avalanche.distributed.ranks import (
+    active,
+    everywhere,
+    from_first,
+    is_first,
+    sum_in_place,
+    take_from_first,
+)
+
+# Of Avalanche's own plugins; others that say they can be distributed replay by samplers of their own.
+SAFE = ("Clock", "EvaluationPlugin", "PeriodicEval")
+OWN = "rebll_avalanche."
+
+
+class RanksPlugin:
+    """Splits batches between ranks and adds their gradients up; :func:`take_part` puts it in front.
+
+    Every loss is this rank's part of the whole: a sum over its own images, divided by the number of labels
+    in the batches of all ranks. So the sum of the gradients is the gradient of the whole loss.
+    """
+
+    supports_distributed = True  # as Avalanche's own plugins say it
+
+    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Share the batches; batch norms that have come since see all of them."""
+        synchronise(strategy.model)
+        strategy.dataloader = shared(strategy.dataloader)
+        sizes = everywhere(len(strategy.experience.dataset))
+        if len(set(sizes)) > 1:
+            raise ValueError(
+                f"the ranks have {', '.join(map(str, sizes))} images of experience "
+                f"{strategy.experience.current_experience}; give all of them the same data"
+            )
+
+    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        """Make sure that all ranks draw the same order and the same memory images."""
+        if len(set(everywhere(random_numbers.state_hash()))) > 1:
+            raise ValueError(
+                "the ranks no longer have the same random numbers: something draws from the global "
+                "generators on some of them only; a network, a transform or a plugin must not, or "
+                "the ranks would learn from different orders"
+            )
+
+    def before_eval_exp(self, strategy: Any, **kwargs: Any) -> None:
+        """Share the images: each is seen by one rank."""
+        strategy.dataloader = shared(strategy.dataloader)
+
+    def after_backward(self, strategy: Any, **kwargs: Any) -> None:
+        """Add up the gradients of all ranks, before anybody looks at them."""
+        groups = strategy.optimizer.param_groups
+        parameters = (parameter for group in groups for parameter in group["params"])
+        sum_in_place([p.grad for p in parameters if p.grad is not None])
+
+
+def take_part(strategy: Any) -> None:
+    """Make a strategy one rank's part of a job; nothing in a single process, or the second time.
+
+    All ranks begin with the first one's weights and random numbers.
+
+    Raises:
+        ValueError: Naming a strategy, plugin or layer that would learn something else on several ranks.
+    """
+    if not active() or any(isinstance(plugin, RanksPlugin) for plugin in strategy.plugins):
+        return
+    check_joinable(strategy)
+    _mention_foreign_metrics(strategy)
+    take_from_first([*strategy.model.parameters(), *strategy.model.buffers()])
+    random_numbers.set_state(from_first(random_numbers.state))
+    # A new list: somebody may be walking through the old one.
+    strategy.plugins = [RanksPlugin(), *strategy.plugins]
+
+
+def check_joinable(strategy: Any) -> None:
+    """Refuse what is not known to learn the same on several ranks.
+
+    Raises:
+        ValueError: Naming it.
+    """
+    kind = type(strategy)
+    epoch = getattr(kind, "training_epoch", None)
+    if not f"{getattr(epoch, '__module__', '')}.".startswith(
+        (OWN, "avalanche.training.templates.")
+    ):
+        _refuse(f"{kind.__name__} has a training loop of its own and")
+    for plugin in strategy.plugins:
+        kind = type(plugin)
+        foreign = kind.__module__.startswith("avalanche.")
+        able = getattr(plugin, "supports_distributed", False)
+        if kind.__name__ not in SAFE if foreign else not able:
+            _refuse(kind.__name__)
+    for module in strategy.model.modules():
+        dropout = isinstance(module, nn.modules.dropout._DropoutNd)
+        # timm's DropPath and DropBlock call it drop_prob.
+        if getattr(module, "p" if dropout else "drop_prob", None):
+            _refuse(f"{type(module).__name__}, which draws random numbers inside the network,")
+
+
+def _refuse(what: str) -> None:
+    raise ValueError(
+        f"{what} is not known to learn the same on several processes as on one; run it in a single "
+        "process, without torchrun. A plugin of your own that only adds sums over images, divided by "
+        "counts over all ranks, may say so: class MyPlugin(SupervisedPlugin, supports_distributed=True)"
+    )
+
+
+def _mention_foreign_metrics(strategy: Any) -> None:
+    metrics = getattr(getattr(strategy, "evaluator", None), "metrics", ())
+    foreign = sorted({type(m).__name__ for m in metrics if not type(m).__module__.startswith(OWN)})
+    if foreign and is_first():
+        warnings.warn(
+            f"{', '.join(foreign)}: metrics of others see the images of their own rank only; those of "
+            "multilabel_evaluator() see all",
+            stacklevel=3,
+        )

@@ -1,0 +1,160 @@
+"""Ranks: who this process is, and the few things that all of them must agree on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from rebll_avalanche.errors import LostRankError
+
+Result = TypeVar("Result")
+
+# How long ranks wait for the first to read pictures into a cache; a rank that ends is noticed at once.
+PATIENCE = timedelta(hours=12)
+
+
+def start() -> bool:
+    """Join the job that ``torchrun``, or a launcher like it, has started this process for.
+
+    Tensors on the CPU travel by gloo, those on GPUs by nccl; each rank gets the GPU of its number.
+
+    Returns:
+        Whether this process is one of a job.
+    """
+    if active():
+        return True
+    if not all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")):
+        return False
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        dist.init_process_group(timeout=PATIENCE)
+    else:
+        dist.init_process_group("gloo", timeout=PATIENCE)
+    return True
+
+
+def active() -> bool:
+    """Whether this process is one of a job, even if the only one."""
+    return dist.is_available() and dist.is_initialized()
+
+
+def rank() -> int:
+    """The number of this process; 0 in a single one."""
+    return dist.get_rank() if active() else 0
+
+
+def world_size() -> int:
+    """How many processes learn together."""
+    return dist.get_world_size() if active() else 1
+
+
+def is_first() -> bool:
+    """Whether this is the process that writes files and shows progress."""
+    return rank() == 0
+
+
+def share_of(count: int) -> slice:
+    """Which of ``count`` things in a row are this rank's; parts differ by one in length at most."""
+    ranks, mine = world_size(), rank()
+    return slice(count * mine // ranks, count * (mine + 1) // ranks)
+
+
+def total(value: Tensor) -> Tensor:
+    """The sum over ranks, without a gradient; in a single process the tensor itself."""
+    if not active():
+        return value
+    summed = value.detach().clone()
+    _ask(dist.all_reduce, summed)
+    return summed
+
+
+def total_of(count: int) -> int:
+    """The sum of a number over ranks."""
+    return int(total(torch.tensor(count))) if active() else count
+
+
+def everywhere(value: Result) -> list[Result]:
+    """What each rank has, in order of ranks."""
+    if not active():
+        return [value]
+    found: list[Any] = [None] * world_size()
+    _ask(dist.all_gather_object, found, value)
+    return found
+
+
+def joined(rows: Tensor) -> Tensor:
+    """The rows of all ranks, in order of ranks."""
+    return torch.cat(everywhere(rows)) if active() else rows
+
+
+def from_first(work: Callable[[], Result]) -> Result:
+    """Let the first rank do something for all.
+
+    Raises:
+        Exception: What the first rank has met, on every rank.
+    """
+    if not active():
+        return work()
+    answer: list[Any] = [None, None]
+    if is_first():
+        try:
+            answer[0] = work()
+        except Exception as error:
+            answer[1] = error
+    _ask(dist.broadcast_object_list, answer)
+    if answer[1] is not None:
+        raise answer[1]
+    result: Result = answer[0]
+    return result
+
+
+def first_alone(work: Callable[[], Result]) -> Result:
+    """Do something on every rank, on the others when the first is done and has filled the caches."""
+    if not active():
+        return work()
+    done: list[Result] = []
+
+    def fill() -> None:
+        done.append(work())
+
+    from_first(fill)
+    return done[0] if done else work()
+
+
+def take_from_first(tensors: list[Tensor]) -> None:
+    """Overwrite tensors by those of the first rank."""
+    if active():
+        for tensor in tensors:
+            _ask(dist.broadcast, tensor.detach(), 0)
+
+
+def sum_in_place(tensors: list[Tensor]) -> None:
+    """Add tensors up over ranks, flattened into one message for each type and device."""
+    if not active():
+        return
+    kinds: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
+    for tensor in tensors:
+        kinds.setdefault((tensor.dtype, tensor.device), []).append(tensor)
+    for alike in kinds.values():
+        message = torch.cat([tensor.reshape(-1) for tensor in alike])
+        _ask(dist.all_reduce, message)
+        parts = message.split([tensor.numel() for tensor in alike])
+        for tensor, part in zip(alike, parts, strict=True):
+            tensor.copy_(part.view(tensor.shape))
+
+
+def _ask(collective: Callable[..., Any], *arguments: Any) -> None:
+    try:
+        collective(*arguments)
+    except RuntimeError as error:  # how gloo and nccl report that a peer is gone
+        raise LostRankError(
+            f"rank {rank()} of {world_size()} has lost another process of this job, which has ended or is "
+            "out of reach; the same command goes on from the last finished epoch, and torchrun "
+            f"--max-restarts 3 does so by itself. ({str(error).splitlines()[0]})"
+        ) from error

@@ -1,0 +1,132 @@
+"""Runs of a table on many machines: each is a task of Ray's.
+
+Ray decides where a run goes, and starts it again elsewhere when its machine is lost. A run goes on from the
+checkpoint in its folder, which therefore lies where all machines see it.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.configuration.study import Planned
+from rebll_avalanche.running.processes import Ended, note, work
+
+# Seconds between looks at where runs are.
+EVERY = 0.5
+# How often a run is started again after its machine or its process was lost.
+ATTEMPTS = 5
+
+
+def run_all_on_ray(
+    planned: Sequence[Planned],
+    root: Path,
+    *,
+    address: str = "",
+    threads: int | None = None,
+    gpus: float | None = None,
+    on_progress: Callable[[Planned, str], None] | None = None,
+) -> Generator[Ended, None, None]:
+    """Run configurations on a Ray cluster, as many at once as it has room for, and say how each ended.
+
+    Args:
+        planned: What to run.
+        root: Holds the run folders; the same on all machines.
+        address: Of the cluster; by default one is started on this machine.
+        threads: CPUs of each run; 1 by default.
+        gpus: Of each run; by default one where the cluster has any.
+        on_progress: Told where a run is, in words.
+
+    Raises:
+        ValueError: When Ray is not installed, or the cluster is not there.
+    """
+    ray = _connected(address)
+    try:
+        if gpus is None:
+            gpus = 1.0 if ray.cluster_resources().get("GPU") else 0.0
+        # Beside this process: what it knows must not be lost with another machine.
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=False
+        )
+        board = ray.remote(num_cpus=0, scheduling_strategy=here)(Board).remote()
+        task = ray.remote(
+            num_cpus=threads or 1,
+            num_gpus=gpus,
+            max_retries=ATTEMPTS,
+            max_calls=1,  # what one run leaves behind in a process is not another's
+        )(_task)
+        folder = str(root.resolve())
+        running = {
+            task.remote(entry.name, entry.config, folder, board, threads or 1): Ended(entry)
+            for entry in planned
+        }
+        by_name = {ended.planned.name: ended for ended in running.values()}
+        try:
+            while running:
+                done, _ = ray.wait(list(running), timeout=EVERY)
+                for name, *message in ray.get(board.take.remote()):
+                    note(by_name[name], message, on_progress)
+                for reference in done:
+                    ended = running.pop(reference)
+                    try:
+                        ray.get(reference)
+                    except ray.exceptions.RayError as error:
+                        ended.kind, ended.error = "exit", str(error).splitlines()[0]
+                    yield ended
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+    finally:
+        ray.shutdown()
+
+
+def _connected(address: str) -> Any:
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError as error:
+        raise ValueError(
+            "--ray needs Ray: pip install rebll-avalanche[cluster], on every machine"
+        ) from error
+    try:
+        ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError) as error:
+        raise ValueError(
+            f"there is no Ray cluster at {address!r}: {error}; start one with `ray start --head`, or give "
+            "no address to have one here"
+        ) from error
+    return ray
+
+
+class Board:
+    """Where runs put what they have to say; an actor of Ray's."""
+
+    def __init__(self) -> None:
+        self._messages: list[tuple[str, str, str]] = []
+
+    def put(self, *message: str) -> None:
+        """One more message: whose, its kind, its text."""
+        self._messages.append(message)  # type: ignore[arg-type]
+
+    def take(self) -> list[tuple[str, str, str]]:
+        """All messages since last time."""
+        taken, self._messages = self._messages, []
+        return taken
+
+
+def _task(name: str, config: Config, root: str, board: Any, threads: int) -> None:
+    """One run, in its process on some machine."""
+    import ray
+
+    node = f"{socket.gethostname()}/{ray.get_runtime_context().get_node_id()[:6]}"
+
+    def tell(message: tuple[str, str]) -> None:
+        kind, text = message
+        # Waits, so that nothing is said after the run has ended.
+        ray.get(board.put.remote(name, kind, f"{node} {text}" if kind == "at" else text))
+
+    work(config, Path(root) / name, tell, threads)
