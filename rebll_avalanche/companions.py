@@ -1,4 +1,4 @@
-"""What of Avalanche cannot learn from label vectors, refused by name before anything is trained."""
+"""Refuses parts of Avalanche that cannot learn from label vectors, before training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rebll_avalanche.labels import annotated, label_matrix
 from rebll_avalanche.protocols import Strategy
 
 _REPLAY = "the method 'er-reservoir', or ReplayPlugin with storage_policy=PolicyBuffer(mem_size)"
-# By name of the class, since importing them all would cost seconds. What to use instead.
+# Class names, since importing all classes would take seconds, and what to use instead.
 _ONE_CLASS_PER_IMAGE = {
     "LwFPlugin": "SigmoidLwFPlugin, the method 'lwf'",
     "GDumbPlugin": _REPLAY,
@@ -25,7 +25,7 @@ _ONE_CLASS_PER_IMAGE = {
     "SCR": _REPLAY,
     "MultiHeadClassifier": "build_model(...), whose head grows, or IncrementalClassifier",
 }
-# These divide by, or ask for, a loss of every batch.
+# Plugins that need a loss in every batch, or divide by it.
 _NEED_LABELS = ("GEMPlugin", "AGEMPlugin", "MASPlugin")
 
 
@@ -45,7 +45,7 @@ def check_companions(strategy: Strategy) -> None:
 
 
 def check_labelled(strategy: Strategy) -> None:
-    """Refuse an experience without any label where a plugin needs a loss of every batch.
+    """Refuse an experience without labels if a plugin needs a loss in every batch.
 
     Raises:
         ValueError: Naming the plugin and the experience.
@@ -56,8 +56,8 @@ def check_labelled(strategy: Strategy) -> None:
         names = {kind.__name__ for kind in type(plugin).__mro__}
         if names & set(_NEED_LABELS):
             raise ValueError(
-                f"{type(plugin).__name__} needs a loss of every batch, but experience "
-                f"{strategy.experience.current_experience} has no label at all; leave it out, or use "
+                f"{type(plugin).__name__} needs a loss in every batch, but experience "
+                f"{strategy.experience.current_experience} has no labels; leave it out, or use "
                 "another method"
             )
 

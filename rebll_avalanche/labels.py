@@ -1,7 +1,7 @@
 """The partial-label contract: 1 present, 0 absent, NaN not annotated.
 
-One ``float32`` vector per image travels through Avalanche's mini-batches, replay buffers and collate
-functions unchanged. Whatever is NaN is unknown, not negative: criteria of this package ignore it.
+One ``float32`` vector per image passes unchanged through Avalanche's mini-batches, replay buffers and
+collate functions. NaN means unknown, not negative: criteria of this package ignore it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNKNOWN = float("nan")
 
 
 def annotated(targets: Tensor) -> Tensor:
-    """Boolean mask of the labels that somebody has given.
+    """Boolean mask of the annotated labels.
 
     >>> annotated(torch.tensor([1.0, 0.0, UNKNOWN])).tolist()
     [True, True, False]
@@ -27,9 +27,9 @@ def annotated(targets: Tensor) -> Tensor:
 
 
 def where_unknown(values: Tensor, targets: Tensor) -> Tensor:
-    """Values of the labels that nobody has given; NaN, which losses ignore, where there is a label.
+    """Values for unknown labels; NaN, which losses ignore, for annotated ones.
 
-    What a teacher says is a target for these alone: an annotated label is better than a guess.
+    A teacher's prediction is a target for unknown labels only, since annotations are more reliable.
 
     Args:
         values: ``[batch, columns]``.
@@ -45,7 +45,7 @@ def check_targets(targets: Tensor) -> None:
     """Refuse labels that are neither 0, 1 nor NaN, naming the first one.
 
     Raises:
-        ValueError: With the offending value and where it stands.
+        ValueError: With the offending value and its index.
     """
     if not targets.is_floating_point():
         raise ValueError(
@@ -56,13 +56,13 @@ def check_targets(targets: Tensor) -> None:
     if bool(wrong.any()):
         place = tuple(int(i) for i in wrong.nonzero()[0])
         raise ValueError(
-            f"labels are 1 (present), 0 (absent) or NaN (not annotated), "
+            f"labels must be 1 (present), 0 (absent) or NaN (not annotated), "
             f"got {float(targets[place])} at index {place}"
         )
 
 
 def label_matrix(dataset: Any) -> Tensor:
-    """The ``[samples, classes]`` labels of a data set, read without decoding a single image.
+    """The ``[samples, classes]`` labels of a data set, read without decoding images.
 
     Args:
         dataset: An Avalanche data set (or anything else) with a ``targets`` field.
@@ -85,8 +85,8 @@ def label_matrix(dataset: Any) -> Tensor:
 class PartialLabelBCE(nn.Module):
     """Binary cross-entropy over the annotated labels; usable as an Avalanche ``criterion``.
 
-    Unknown (NaN) labels add nothing to the loss and get a gradient of exactly zero. A model whose head
-    has not grown to all classes yet is compared on the columns it has.
+    Unknown (NaN) labels add nothing to the loss and get a gradient of exactly zero. If the model's head
+    has not grown to all classes yet, only its columns are compared.
 
     Args:
         reduction: ``"mean"`` over annotated labels, ``"sum"``, or ``"none"`` (a matrix with zeros at
@@ -106,7 +106,7 @@ class PartialLabelBCE(nn.Module):
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The loss of ``logits`` against ``targets`` on the columns that both have."""
         targets = seen_columns(logits, targets)
-        # Looking at the values would make a GPU finish its step first; streams check theirs anyway.
+        # Not checked here, since a GPU would have to finish its step first; streams check their labels.
         if targets.device.type == "cpu":
             check_targets(targets)
         return asymmetric_bce(logits, targets, reduction=self.reduction)
@@ -116,7 +116,7 @@ def seen_columns(logits: Tensor, targets: Tensor) -> Tensor:
     """The columns of ``targets`` that a head of this width can predict.
 
     Raises:
-        ValueError: When the two cannot belong together.
+        ValueError: When the two shapes do not match.
     """
     if logits.ndim != 2 or targets.ndim != 2 or len(logits) != len(targets):
         raise ValueError(
@@ -132,7 +132,7 @@ def seen_columns(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def knows_unknown(criterion: Any, num_classes: int = 2) -> bool:
-    """Whether a criterion and its gradient ignore NaN labels, found out by asking it on its own device."""
+    """Whether a criterion and its gradient ignore NaN labels, tested by calling it on its own device."""
     device = _device_of(criterion)
     targets = torch.full((2, num_classes), UNKNOWN, device=device)
     targets[:, 0] = torch.tensor([1.0, 0.0])
@@ -141,7 +141,7 @@ def knows_unknown(criterion: Any, num_classes: int = 2) -> bool:
         with torch.enable_grad():
             found = [torch.as_tensor(criterion(logits, targets))]
             if found[0].requires_grad:
-                # A mean over what is not NaN is finite, and its gradient is not.
+                # For a nanmean the loss is finite, but its gradient is not.
                 found += torch.autograd.grad(found[0].sum(), [logits])
     except Exception:
         return False
@@ -159,8 +159,8 @@ def check_criterion(criterion: Any, dataset: Any, outputs: int | None = None) ->
 
     Args:
         criterion: The loss.
-        dataset: What it is to learn from.
-        outputs: How many classes the model predicts now, if it says so.
+        dataset: The training data.
+        outputs: Number of classes that the model predicts now, if known.
 
     Raises:
         ValueError: When ``dataset`` has NaN labels and ``criterion`` does not ignore them, or when it
@@ -172,7 +172,7 @@ def check_criterion(criterion: Any, dataset: Any, outputs: int | None = None) ->
         raise ValueError(
             f"{type(criterion).__name__} cannot learn from labels that are not annotated (NaN); "
             "use criterion=PartialLabelBCE(), which ignores them. To count them as absent instead, build the "
-            "benchmark with missing='negative', also with PartialLabelBCE() where the head grows"
+            "benchmark with missing='negative', and still use PartialLabelBCE() if the head grows"
         )
     if (
         outputs is not None
@@ -181,13 +181,13 @@ def check_criterion(criterion: Any, dataset: Any, outputs: int | None = None) ->
     ):
         raise ValueError(
             f"{type(criterion).__name__} cannot compare {outputs} outputs with labels of "
-            f"{labels.shape[1]} classes, of which the head will learn the others later; use "
+            f"{labels.shape[1]} classes, some of which the head learns later; use "
             "criterion=PartialLabelBCE(), which compares the columns that both have"
         )
 
 
 def _compares(criterion: Any, outputs: int, labels: Tensor) -> bool:
-    """Whether a criterion takes fewer outputs than there are label columns."""
+    """Whether a criterion accepts fewer outputs than label columns."""
     try:
         with torch.no_grad():
             row = labels[:1].to(_device_of(criterion))
@@ -198,7 +198,7 @@ def _compares(criterion: Any, outputs: int, labels: Tensor) -> bool:
 
 
 def grown(counts: Tensor, classes: int) -> Tensor:
-    """What is counted per class, with zeros for classes that have come since.
+    """Counts per class, with zeros added for new classes.
 
     >>> grown(torch.tensor([3.0]), classes=2).tolist()
     [3.0, 0.0]

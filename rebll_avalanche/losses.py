@@ -45,7 +45,7 @@ def adaptive_exponent(factor: float, seen_classes: int) -> float:
     3.595
     """
     if seen_classes < 1:
-        raise ValueError(f"at least one class must have been seen, got {seen_classes}")
+        raise ValueError(f"seen_classes must be at least 1, got {seen_classes}")
     return factor * math.log(seen_classes)
 
 
@@ -89,7 +89,7 @@ def asymmetric_bce(
 
 
 def _power(log_base: Tensor, exponent: float, detach: bool) -> Tensor | float:
-    """``base ** exponent`` from the logarithm of the base, which stays finite at the ends."""
+    """``base ** exponent`` from the logarithm of the base, finite also for bases near 0 and 1."""
     if exponent == 0:
         return 1.0
     return (exponent * (log_base.detach() if detach else log_base)).exp()
@@ -117,7 +117,7 @@ def cls_loss(logits: Tensor, targets: Tensor, *, exponent: float, **options: Any
 
     Args:
         logits: Of the current classes.
-        targets: Their labels; NaN where nobody has given one.
+        targets: Their labels; NaN where not annotated.
         exponent: ``adaptive_exponent(alpha, seen)``, or a constant for the fixed variant.
         **options: ``detach_weight`` and ``reduction`` of :func:`asymmetric_bce`.
     """
@@ -136,7 +136,7 @@ def er_loss(logits: Tensor, targets: Tensor, *, exponent: float, **options: Any)
 
     Args:
         logits: Of the earlier classes, for memory images.
-        targets: Their completed labels; NaN where nobody has given one.
+        targets: Their completed labels; NaN where unknown.
         exponent: ``adaptive_exponent(beta, seen)``, or a constant for the fixed variant.
         **options: ``detach_weight`` and ``reduction`` of :func:`asymmetric_bce`.
     """
@@ -159,10 +159,10 @@ def total_loss(
 def posterior_from_score(score: Tensor, exponent: float, *, detach_weight: bool = False) -> Tensor:
     """The posterior for which the probability ``score`` minimises the asymmetric loss.
 
-    L_cls and L_akd are not proper scoring rules. For a posterior ``q`` they are smallest where
-    ``q / (1 - q) = 1 / ((1 - p)^g ((1 - p) / p - g log p))``, which for confident scores is a
-    ``p < q``. Distilling ``p`` itself therefore shrinks them anew at every experience; distilling
-    this ``q`` reproduces ``p``. With ``detach_weight`` the term ``g log p`` falls away.
+    L_cls and L_akd are not proper scoring rules. For a posterior ``q`` they are minimal where
+    ``q / (1 - q) = 1 / ((1 - p)^g ((1 - p) / p - g log p))``, which for confident scores gives
+    ``p < q``. Distilling ``p`` itself therefore shrinks scores further at every experience; distilling
+    this ``q`` reproduces ``p``. With ``detach_weight`` the term ``g log p`` is absent.
 
     >>> posterior_from_score(torch.tensor([0.3]), exponent=0.0).item() == torch.tensor(0.3).item()
     True

@@ -1,8 +1,8 @@
-"""What plugins and metrics use of a running Avalanche strategy and of its experiences.
+"""Protocols of the Avalanche strategies and experiences that plugins and metrics use.
 
-Avalanche is imported untyped (see ``[tool.mypy]`` in ``pyproject.toml``), so these protocols are what a
-type checker holds the hooks to. Any ``SupervisedTemplate``, and any experience of a benchmark of this
-package, has all of it.
+Avalanche is imported untyped (see ``[tool.mypy]`` in ``pyproject.toml``), so type checkers check the hooks
+against these protocols. Any ``SupervisedTemplate``, and any experience of this package's benchmarks,
+satisfies them.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Experience(Protocol):
 
     Attributes:
         dataset: An ``AvalancheDataset`` of ``(image, label vector, task label)``.
-        current_experience: Its number in the stream, from 0 on.
-        origin_stream: The stream it belongs to.
-        classes_in_this_experience: Columns that arrive with it.
+        current_experience: Its number in the stream, from 0.
+        origin_stream: Its stream.
+        classes_in_this_experience: Columns of its new classes.
         previous_classes: Columns of earlier experiences.
         classes_seen_so_far: Both.
     """
@@ -53,12 +53,12 @@ class Experience(Protocol):
 
 
 class Clock(Protocol):
-    """Avalanche's counters of training.
+    """Avalanche's training counters.
 
     Attributes:
-        train_iterations: Since the strategy was built.
-        train_exp_epochs: Epochs of this experience that have ended.
-        train_epoch_iterations: Iterations of this epoch that have ended.
+        train_iterations: Iterations since the strategy was built.
+        train_exp_epochs: Completed epochs of this experience.
+        train_epoch_iterations: Completed iterations of this epoch.
     """
 
     train_iterations: int
@@ -70,15 +70,15 @@ class Strategy(Protocol):
     """A supervised strategy as its hooks see it, between ``before_training`` and ``after_eval``.
 
     Attributes:
-        model: The network that learns. What it has beyond ``nn.Module``, such as ``head``, differs
-            between networks, so it is checked when training begins rather than by type.
-        optimizer: Replaced by Avalanche when the network grows.
-        experience: Trained or evaluated now.
-        is_training: Whether it is trained.
-        device: Of the network and of a batch.
+        model: The trained network. Attributes beyond ``nn.Module``, such as ``head``, differ between
+            networks, so they are checked when training begins rather than by type.
+        optimizer: The optimizer, which Avalanche replaces when the network grows.
+        experience: The experience being trained or evaluated.
+        is_training: Whether it is being trained.
+        device: Device of the network and the batches.
         plugins: In the order in which their hooks are called.
         evaluator: Avalanche's ``EvaluationPlugin``.
-        clock: How far training has come.
+        clock: Training counters.
         train_epochs: Passes over each experience.
         train_mb_size: Images per training batch.
         eval_mb_size: Images per evaluation batch.
@@ -87,8 +87,8 @@ class Strategy(Protocol):
         mb_x: Its images.
         mb_y: Its label vectors.
         mb_output: The network's logits for it.
-        optimized_param_id: The parameters that the optimizer holds, by name.
-        loss: What will be differentiated; hooks before the backward pass add to it.
+        optimized_param_id: The optimizer's parameters, by name.
+        loss: The loss to differentiate; hooks before the backward pass add to it.
         _criterion: The base term; private to Avalanche, but there is no other way to replace it.
     """
 

@@ -1,7 +1,7 @@
-"""Which classes arrive when: ``"B5-C3"`` and friends, without a single image.
+"""Scenarios such as ``"B5-C3"``: which classes arrive in which experience.
 
-Columns of every label vector are in order of first appearance: an experience brings the columns
-``lo:hi``, earlier classes are ``:lo``. An experience may bring no new class: ``lo == hi``.
+Columns of every label vector are in order of first appearance: an experience adds the columns
+``lo:hi``, earlier classes are ``:lo``. An experience may add no new class: ``lo == hi``.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from itertools import accumulate
 from rebll_avalanche.protocols import Experience
 
 ClassOrder = str | int | Sequence[int] | Sequence[str]
-# The scenario in which all classes arrive at once, however many there are.
+# The scenario in which all classes arrive at once.
 JOINT = "joint"
 Experiences = Sequence[Sequence[int]] | Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """How many classes each experience brings, and in which order classes are learned.
+    """Number of new classes per experience, and the order in which classes are learned.
 
     Attributes:
-        sizes: Number of new classes of each experience; 0 where it brings more of earlier ones only.
+        sizes: Number of new classes of each experience; 0 if it only has earlier ones.
         class_order: For each column, in order of learning, the index of its class in the data set.
-        name: How a person calls it.
+        name: Human-readable name.
     """
 
     sizes: tuple[int, ...]
@@ -38,7 +38,7 @@ class Scenario:
     def __post_init__(self) -> None:
         if not self.sizes or min(self.sizes) < 0 or not self.sizes[0]:
             raise ValueError(
-                "an experience cannot bring less than 0 new classes, and the first one not less than 1, "
+                "the first experience must add at least 1 class, and later ones at least 0, "
                 f"got sizes {self.sizes}"
             )
         if sum(self.sizes) != len(self.class_order):
@@ -67,7 +67,7 @@ class Scenario:
             scenario: ``"Bx-Cy"``: x classes first, then y per experience (``"B0-Cy"``: y from the
                 start); ``"joint"``: all at once; or one list of class names or indices per experience;
                 or a ready scenario.
-            num_classes: Number of classes of the data set; not needed beside ``class_names``.
+            num_classes: Number of classes of the data set; not needed with ``class_names``.
             class_names: Names in the data set's own order.
             class_order: ``"alphabetical"`` by name (the data set's own order if there are no names),
                 the classes listed in order of learning, or an integer seed for a random order.
@@ -85,7 +85,7 @@ class Scenario:
             if len(scenario.class_order) != num_classes:
                 raise ValueError(
                     f"the scenario is for {len(scenario.class_order)} classes, "
-                    f"the data have {num_classes}"
+                    f"but the data have {num_classes}"
                 )
             return scenario
         if isinstance(scenario, str):
@@ -95,7 +95,7 @@ class Scenario:
             return cls(sizes, _parse_order(class_order, num_classes, class_names), scenario)
         if not isinstance(scenario, Iterable):
             raise ValueError(
-                "a scenario is a text such as 'B5-C3', or one list of classes per experience, "
+                "a scenario must be a string such as 'B5-C3', or one list of classes per experience, "
                 f"got {scenario!r}"
             )
         listed = [_indices(classes, num_classes, class_names) for classes in scenario]
@@ -113,7 +113,7 @@ class Scenario:
         *,
         class_names: Sequence[str] | None = None,
     ) -> Scenario:
-        """The classes that each experience is annotated for, in which classes may come again.
+        """A scenario from the annotated classes of each experience, which may repeat classes.
 
         >>> Scenario.of_annotations([[2, 0], [0], [1, 2]], num_classes=3)
         Scenario(sizes=(2, 0, 1), class_order=(2, 0, 1), name='2+0+1')
@@ -129,7 +129,7 @@ class Scenario:
         return cls(tuple(sizes), complete, "+".join(str(size) for size in sizes))
 
     def spread(self, experiences: int) -> Scenario:
-        """The same arrivals, as evenly as possible among more experiences.
+        """The same classes, distributed as evenly as possible over more experiences.
 
         >>> Scenario.parse("B2-C1", num_classes=4).spread(5).sizes
         (2, 1, 0, 1, 0)
@@ -137,7 +137,7 @@ class Scenario:
         if experiences < len(self):
             raise ValueError(
                 f"{self.name or self.sizes} has {len(self)} experiences, which do not fit into "
-                f"{experiences}; ask for at least {len(self)}"
+                f"{experiences}; use at least {len(self)}"
             )
         sizes = [0] * experiences
         for number, size in enumerate(self.sizes):
@@ -151,7 +151,7 @@ class Scenario:
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """The columns ``(lo, hi)`` that each experience brings.
+        """The columns ``(lo, hi)`` that each experience adds.
 
         >>> Scenario.parse("B4-C2", num_classes=8).ranges
         [(0, 4), (4, 6), (6, 8)]
@@ -165,34 +165,34 @@ class Scenario:
 
 
 def class_range(experience: Experience) -> tuple[int, int]:
-    """The columns ``(lo, hi)`` that an experience brings; ``hi`` classes are seen by then.
+    """The columns ``(lo, hi)`` that an experience adds; ``hi`` classes have been seen after it.
 
     Args:
         experience: Any experience with Avalanche's class-timeline attributes.
 
     Raises:
-        ValueError: When the experience has none, or classes are not numbered in the order they come.
+        ValueError: When the experience has none, or classes are not numbered in order of appearance.
     """
     previous = getattr(experience, "previous_classes", None)
     seen = getattr(experience, "classes_seen_so_far", None)
     if previous is None or seen is None:
         raise ValueError(
-            f"{type(experience).__name__} does not say which classes it brings; "
+            f"{type(experience).__name__} does not state its classes; "
             "build streams with multilabel_benchmark(...)"
         )
     for classes in (previous, seen):
         if set(classes) != set(range(len(classes))):
             raise ValueError(
-                f"classes must be numbered in the order they come, from 0 on, but an experience has seen "
-                f"{sorted(classes)}; multilabel_benchmark(...) numbers them so"
+                f"classes must be numbered from 0 in order of appearance, but an experience has seen "
+                f"{sorted(classes)}; build streams with multilabel_benchmark(...), which does so"
             )
     return len(previous), len(seen)
 
 
 def annotated_classes(experience: Experience) -> set[int]:
-    """The columns that somebody has annotated in an experience: new classes, earlier ones, or none.
+    """The columns annotated in an experience: new classes, earlier ones, or none.
 
-    Experiences that do not say are taken to annotate exactly their new classes.
+    Experiences without this information are assumed to annotate exactly their new classes.
     """
     found = getattr(experience, "annotated_classes", None)
     return set(range(*class_range(experience))) if found is None else set(found)
@@ -201,7 +201,7 @@ def annotated_classes(experience: Experience) -> set[int]:
 def _checked_names(class_names: Sequence[str], num_classes: int | None) -> int:
     repeated = sorted({name for name in class_names if list(class_names).count(name) > 1})
     if repeated:
-        raise ValueError(f"class names must differ, repeated: {', '.join(repeated)}")
+        raise ValueError(f"class names must be unique, repeated: {', '.join(repeated)}")
     if num_classes is not None and num_classes != len(class_names):
         raise ValueError(f"{len(class_names)} class names for {num_classes} classes")
     return len(class_names)
@@ -226,7 +226,7 @@ def _parse_sizes(text: str, num_classes: int) -> tuple[int, ...]:
 
 
 def _fitting(rest: int, step: int) -> str:
-    """The nearest step sizes on both sides that divide what is left."""
+    """The nearest smaller and larger step sizes that divide the remaining classes."""
     divisors = [size for size in range(1, rest + 1) if rest % size == 0]
     smaller = [size for size in divisors if size < step][-1:]
     larger = [size for size in divisors if size > step][:1]
@@ -276,7 +276,7 @@ def _indices(
 def _complete(
     order: Sequence[int], num_classes: int, class_names: Sequence[str] | None
 ) -> tuple[int, ...]:
-    """The order itself, once it is sure that it names every class exactly once."""
+    """Check that an order has every class exactly once, and return it."""
 
     def named(indices: Sequence[int]) -> str:
         return ", ".join(class_names[index] if class_names else str(index) for index in indices)
@@ -288,6 +288,6 @@ def _complete(
     if left_out:
         raise ValueError(
             f"classes that never arrive: {named(left_out)}; add them to an experience, "
-            "or take their columns out of the labels"
+            "or remove their columns from the labels"
         )
     return tuple(order)

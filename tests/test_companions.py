@@ -93,7 +93,7 @@ def test_who_needs_labels_says_so(strategy_class, options, name):
 def test_advice_about_plain_losses_works(vector_benchmark, plugins):
     """Step by step as the messages say: a plain loss, zeros for unknown labels, then PartialLabelBCE."""
     plain = {"criterion": nn.BCEWithLogitsLoss(), "plugins": plugins}
-    with pytest.raises(ValueError, match="missing='negative', also with PartialLabelBCE"):
+    with pytest.raises(ValueError, match="missing='negative', and still use PartialLabelBCE"):
         build(Naive, **plain).train(vector_benchmark().train_stream[0])
     zeros = vector_benchmark(missing="negative")
     with pytest.raises(ValueError, match="cannot compare 2 outputs with labels of 4 classes"):

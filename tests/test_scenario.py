@@ -139,5 +139,5 @@ def test_class_range_reads_the_timeline_of_an_experience():
 def test_classes_that_do_not_come_in_order_are_refused():
     """Columns are taken by position, so others would be learned without a word."""
     experience = SimpleNamespace(previous_classes={3, 7}, classes_seen_so_far={0, 1, 3, 7})
-    with pytest.raises(ValueError, match=r"in the order they come.*\[3, 7\]"):
+    with pytest.raises(ValueError, match=r"in order of appearance.*\[3, 7\]"):
         class_range(experience)

@@ -1,4 +1,4 @@
-"""Memory: which images of earlier experiences are kept, with which labels, and who gave each label."""
+"""Replay memory: images of earlier experiences, their labels, and the source of each label."""
 
 from rebll_avalanche.memory.memory import Memory, Provenance
 

@@ -1,4 +1,4 @@
-"""Herding: memory images whose features stand for all images of their classes."""
+"""Herding: memory images whose features represent all images of their classes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rebll_avalanche.protocols import Strategy
 
 
 class Herding:
-    """Keeps, class by class, the images whose mean lies nearest to the mean of the whole class.
+    """Keeps, per class, the images whose mean feature is closest to the mean of the whole class.
 
-    The herding of iCaRL where images have several labels: the class with the fewest images so far is
+    This is iCaRL's herding for images with several labels: the class with the fewest images so far is
     next, and gets the image that brings its mean closest to that of all its images in the stream; the
     image counts for every class it has. So memory is as balanced as the labels allow. Features are
-    those of the network that had just learned the image's experience, as nothing else is stored.
+    those of the network right after it learned the image's experience; they are not recomputed.
     """
 
     wants_features = True
@@ -34,13 +34,13 @@ class Herding:
     ) -> Tensor:
         """Choose rows; ``features`` are those of the arriving images, ``[n, channels]``."""
         if features is None or len(features) != len(arriving):
-            raise ValueError("herding chooses by features: give those of the arriving images")
+            raise ValueError("herding needs features=..., the features of the arriving images")
         if not len(self.counts):
             self.features = self.sums = features.new_empty(0, features.shape[1])
             self.counts = features.new_empty(0)
         if len(kept) != len(self.features):
             raise ValueError(
-                f"{len(kept)} rows in memory, {len(self.features)} were kept last time"
+                f"memory has {len(kept)} rows, but {len(self.features)} were kept last time"
             )
         positive = torch.cat([kept, arriving]).eq(1).to(features)
         self.sums = grown(self.sums, positive.shape[1])
@@ -60,7 +60,7 @@ class Herding:
         chosen: list[int] = []
         while len(chosen) < wanted:
             open_classes = left.any(dim=0)
-            if not open_classes.any():  # what is left has no label: any image will do
+            if not open_classes.any():  # the remaining images have no label: any will do
                 rest = sorted(set(range(len(features))) - set(chosen))
                 chosen += rest[: wanted - len(chosen)]
                 break
@@ -75,24 +75,24 @@ class Herding:
         return torch.tensor(sorted(chosen), dtype=torch.long)
 
     def state_dict(self) -> dict[str, Any]:
-        """Features of what is in memory, and of each class the sum and the number of its images."""
+        """Features of memory images, and per class the feature sum and number of images."""
         return {"features": self.features, "sums": self.sums, "counts": self.counts}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from :meth:`state_dict`."""
+        """Restore what :meth:`state_dict` returned."""
         for name in ("features", "sums", "counts"):
             setattr(self, name, state[name].clone())
 
 
 @torch.no_grad()
 def described(strategy: Strategy) -> Tensor:
-    """A vector of length 1 for each image of the experience that a strategy has just learned."""
+    """A unit-length feature vector per image of the experience that a strategy has just learned."""
     model: Any = strategy.model
     training = model.training
     if not hasattr(model, "features"):
         raise ValueError(
             f"herding needs a model with a method `features`, {type(model).__name__} has none; "
-            "make one with build_model(...), or take another policy"
+            "make one with build_model(...), or use another policy"
         )
     model.eval()
     loader = DataLoader(strategy.experience.dataset.eval(), batch_size=strategy.eval_mb_size)

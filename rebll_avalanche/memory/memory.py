@@ -1,4 +1,4 @@
-"""What is remembered of earlier experiences: references to images, labels, and who gave each label."""
+"""Replay memory: references to images, their labels, and the source of each label."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Decide = Callable[[Tensor], Tensor]
 
 
 class Provenance(IntEnum):
-    """Who gave a label of a memory image."""
+    """Source of a label of a memory image."""
 
     UNKNOWN = 0
     GROUND_TRUTH = 1
@@ -33,18 +33,18 @@ class Provenance(IntEnum):
 class Memory:
     """A bounded set of images from the stream, as references ``(experience, index)``.
 
-    Images are read from the experience's own data set whenever they are needed: with its training
-    transforms for replay, its evaluation transforms for relabelling. An experience that has
-    ``keep_decoded`` is told which of its images will be read again and again.
+    Images are read from the experience's data set when needed: with its training transforms for
+    replay, with its evaluation transforms for relabelling. If an experience has ``keep_decoded``, it is
+    called with the images that will be read repeatedly.
 
     Args:
-        mem_size: How many images at most.
-        policy: Which images stay: the name of a sampling policy, or one.
+        mem_size: Maximum number of images.
+        policy: Which images stay: a sampling policy, or its name.
     """
 
     def __init__(self, mem_size: int, policy: str | SamplingPolicy = "reservoir") -> None:
         if mem_size < 0 or mem_size != int(mem_size):
-            raise ValueError(f"mem_size is a number of images, got {mem_size}")
+            raise ValueError(f"mem_size must be a non-negative integer, got {mem_size}")
         self.mem_size = mem_size
         self.policy = build_policy(policy)
         self.experience = torch.empty(0, dtype=torch.long)
@@ -60,7 +60,7 @@ class Memory:
         return len(self.index)
 
     def bind(self, experience: Experience) -> None:
-        """Make room for classes that came since; after a restart, find images again through their stream."""
+        """Add columns for new classes; after a restart, find the images again through their stream."""
         self.widen(label_matrix(experience.dataset).shape[1])
         for number in set(self.experience.tolist()) - set(self._views):
             self._remember(experience.origin_stream[number])
@@ -81,17 +81,17 @@ class Memory:
             keep(self.index[self.experience == number])
 
     def update(self, experience: Experience, learner: Strategy | None = None) -> Tensor:
-        """Let the policy choose among what is kept and the images of ``experience``.
+        """Let the policy choose among the stored images and those of ``experience``.
 
-        An image that is in memory already, because its experience is trained again, does not come a
-        second time. The policy sees labels as they are in memory, those that a model filled included.
+        An image already in memory, because its experience is trained again, is not added a second
+        time. The policy sees labels as they are in memory, including those filled in by a model.
 
         Args:
-            experience: Whose images arrive.
-            learner: The strategy that has just learned it, for policies that ask for features.
+            experience: The experience whose images arrive.
+            learner: The strategy that has just learned it, for policies that need features.
 
         Returns:
-            For each image now in memory, its row among those that were there and those that came.
+            For each image now in memory, its row among the stored and then the arriving images.
         """
         self._remember(experience)
         number = int(experience.current_experience)
@@ -109,7 +109,7 @@ class Memory:
         self.index = torch.cat([self.index, index])[chosen]
         self.labels = torch.cat([self.labels, arriving])[chosen]
         self.provenance = torch.cat([self.provenance, given])[chosen]
-        self._keep_decoded()  # before those that have no image left are forgotten
+        self._keep_decoded()  # before experiences without images in memory are dropped
         remaining = set(self.experience.tolist())
         self._keep = {k: v for k, v in self._keep.items() if k in remaining}
         self._views = {k: v for k, v in self._views.items() if k in remaining}
@@ -147,26 +147,26 @@ class Memory:
         provenance: Provenance,
         batch_size: int = 64,
     ) -> None:
-        """Fill unknown labels with what a model says; whatever is known stays.
+        """Fill in unknown labels from a model's predictions; known labels are kept.
 
         Args:
-            rows: Which images.
-            columns: Which classes.
-            predict: Images to probabilities of all classes it knows.
-            decide: The labels that follow from the probabilities of all images with gaps together.
-            provenance: Noted for every label that is filled.
+            rows: The images.
+            columns: The classes.
+            predict: Maps images to probabilities of all classes of the model.
+            decide: Maps the probabilities of all images with missing labels to labels.
+            provenance: Recorded for every filled label.
             batch_size: Images per forward pass.
         """
         gaps = ~annotated(self.labels[rows, columns])
         rows = rows[gaps.any(dim=1)]
-        if not len(rows):  # split would make one empty part of nothing
+        if not len(rows):  # split would return one empty part
             return
         mine = rows[share_of(len(rows))]
         asked = mine if len(mine) else rows[:1]  # a rank without a part has to answer all the same
         parts = (self.images(part, augment=False) for part in asked.split(batch_size))
         found = torch.cat([predict(part)[:, columns].cpu() for part in parts])[: len(mine)]
         said = decide(joined(found))
-        # What nobody dares to say stays unknown.
+        # Labels that the rule leaves undecided stay unknown.
         unknown = ~annotated(self.labels[rows, columns]) & annotated(said)
         self.labels[rows, columns] = torch.where(unknown, said, self.labels[rows, columns])
         self.provenance[rows, columns] = torch.where(
@@ -181,16 +181,16 @@ class Memory:
         return self.labels[order], self.provenance[order]
 
     def provenance_shares(self) -> dict[str, float]:
-        """Share of all labels in memory by who gave them."""
+        """Share of all labels in memory per source."""
         total = max(self.provenance.numel(), 1)
         return {who.name.lower(): int((self.provenance == who).sum()) / total for who in Provenance}
 
     def relabelling_score(self) -> dict[str, float]:
-        """How right the filled labels are, where the benchmark knows the hidden truth.
+        """Quality of the filled labels, where the benchmark has the hidden ground truth.
 
         Returns:
             ``accuracy``, ``precision`` and ``recall`` of the filled labels and their ``count``;
-            empty when there is nothing to compare.
+            empty if there is nothing to compare.
         """
         filled, truth = self._filled()
         said, true = self.labels[filled] > 0.5, truth[filled] > 0.5
@@ -205,14 +205,14 @@ class Memory:
         }
 
     def block_scores(self, class_ends: Sequence[int]) -> list[dict[str, float]]:
-        """How right the filled labels are in each block of the label matrix.
+        """Accuracy of the filled labels in each block of the label matrix.
 
         Args:
-            class_ends: Where the classes of each experience end.
+            class_ends: End of each experience's class range.
 
         Returns:
             For every block with filled labels: the experience of its ``images``, the experience of
-            its ``classes``, the share of ``right`` labels and their ``count``.
+            its ``classes``, the share of ``right`` labels and the ``count`` of filled labels.
         """
         filled, truth = self._filled()
         right = filled & ((self.labels > 0.5) == (truth > 0.5))
@@ -237,7 +237,7 @@ class Memory:
         ]
 
     def _filled(self) -> tuple[Tensor, Tensor]:
-        """Which labels were filled where the hidden truth is known, and that truth."""
+        """Mask of filled labels with known ground truth, and that ground truth."""
         truth = torch.full_like(self.labels, float("nan"))
         pairs = zip(self.experience.tolist(), self.index.tolist(), strict=True)
         for row, (experience, index) in enumerate(pairs):
@@ -256,7 +256,7 @@ class Memory:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from :meth:`state_dict`; data sets are found again by :meth:`bind`."""
+        """Restore what :meth:`state_dict` returned; data sets are found again by :meth:`bind`."""
         for name in ("experience", "index", "labels", "provenance"):
             setattr(self, name, state[name].clone())
         self.policy.load_state_dict(state["policy"])
@@ -270,7 +270,7 @@ class Memory:
         return mine.nonzero().flatten(), (~mine).nonzero().flatten()
 
     def widen(self, num_classes: int) -> None:
-        """Add a column of unknown labels for each class that has arrived since."""
+        """Add a column of unknown labels for each new class."""
         if len(self):
             more = num_classes - self.labels.shape[1]
             self.labels = pad(self.labels, (0, more), value=UNKNOWN)

@@ -1,7 +1,7 @@
-"""Which images of a stream stay in memory.
+"""Sampling policies: which images of a stream stay in memory.
 
-A policy is asked once per experience and answers with rows: of what is in memory and what has just
-arrived, which to keep. It sees labels only, never images, unless it says that it ``wants_features``.
+A policy is called once per experience and returns the rows to keep among the stored and the arriving
+images. It gets labels only, never images; with ``wants_features`` it also gets features.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class SamplingPolicy(Protocol):
         """Choose rows.
 
         Args:
-            kept: ``[m, classes]`` labels (NaN unknown) of what is in memory.
+            kept: ``[m, classes]`` labels (NaN unknown) of the images in memory.
             arriving: ``[n, classes]`` labels of an experience's images, in order of arrival.
-            capacity: How many rows may be chosen.
+            capacity: Maximum number of rows to choose.
 
         Returns:
             Sorted indices into ``kept`` followed by ``arriving``.
@@ -33,19 +33,19 @@ class SamplingPolicy(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """What the policy remembers of the stream."""
+        """The policy's state over the stream."""
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from :meth:`state_dict`."""
+        """Restore what :meth:`state_dict` returned."""
         ...
 
 
 class Reservoir:
     """Reservoir sampling: every image of the stream is equally likely to be in memory.
 
-    Each image draws a random key when it arrives and the largest keys stay, which gives the same
-    distribution as replacing one by one and needs no loop.
+    Each image gets a random key when it arrives and the largest keys stay, which gives the same
+    distribution as replacing images one by one and needs no loop.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Reservoir:
         """Keep the ``capacity`` largest keys."""
         if len(kept) != len(self.keys):
             raise ValueError(
-                f"{len(kept)} rows in memory, but {len(self.keys)} were kept last time"
+                f"memory has {len(kept)} rows, but {len(self.keys)} were kept last time"
             )
         keys = torch.cat([self.keys, torch.rand(len(arriving), dtype=torch.float64)])
         chosen = keys.topk(min(capacity, len(keys))).indices.sort().values
@@ -63,11 +63,11 @@ class Reservoir:
         return chosen
 
     def state_dict(self) -> dict[str, Any]:
-        """The keys of what is in memory."""
+        """The keys of the images in memory."""
         return {"keys": self.keys}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from :meth:`state_dict`."""
+        """Restore what :meth:`state_dict` returned."""
         self.keys = state["keys"].clone()
 
 
@@ -75,18 +75,18 @@ class PartitioningReservoir:
     r"""PRS: a reservoir partitioned by class, for streams where some classes are rare.
 
     With ``n_i`` images of class i in the stream so far, ``M_i`` in a memory of ``m`` images, and target
-    shares :math:`p_i = n_i^q / \sum_j n_j^q`, an image with labels Y meets a full memory like this:
+    shares :math:`p_i = n_i^q / \sum_j n_j^q`, an image with labels Y is added to a full memory thus:
 
-    * it comes in with probability :math:`\sum_{i \in Y} w_i \min(1, m p_i / n_i)`, where ``w`` is the
-      softmax of :math:`-n_i` over its labels: the rarest one decides;
-    * :math:`\delta_i = M_i - p_i \sum_j M_j` says how far each class is above its share; a class is
+    * it is accepted with probability :math:`\sum_{i \in Y} w_i \min(1, m p_i / n_i)`, where ``w`` is the
+      softmax of :math:`-n_i` over its labels, dominated by the rarest one;
+    * :math:`\delta_i = M_i - p_i \sum_j M_j` is the excess of each class over its share; a class is
       drawn from the softmax of these among the classes in memory;
-    * of that class's images, those lacking most of the classes with :math:`\delta \le 0` may go; of
-      these, the one whose removal leaves the smallest :math:`\sum_i |\delta_i|` goes.
+    * candidates are that class's images that lack most of the classes with :math:`\delta \le 0`; the
+      one whose removal leaves the smallest :math:`\sum_i |\delta_i|` is removed.
 
     Args:
-        q: Power of the shares: 0 gives every class the same, 1 the stream's own frequencies; the
-            default is the authors' for MS-COCO.
+        q: Power of the shares: 0 gives equal shares, 1 the stream's own frequencies; the default is
+            the authors' for MS-COCO.
     """
 
     def __init__(self, q: float = -0.03) -> None:
@@ -94,7 +94,7 @@ class PartitioningReservoir:
         self.counts = torch.zeros(0)
 
     def select(self, kept: Tensor, arriving: Tensor, capacity: int) -> Tensor:
-        """Let the images in one by one."""
+        """Process the images one by one."""
         positive = torch.cat([kept, arriving]).eq(1).float()
         slots = list(range(len(kept)))
         self.counts = grown(self.counts, positive.shape[1])
@@ -108,23 +108,23 @@ class PartitioningReservoir:
         return torch.tensor(sorted(slots), dtype=torch.long)
 
     def shares(self) -> Tensor:
-        """Target share ``p_i`` of every class; 0 for those that have not come yet."""
+        """Target share ``p_i`` of every class; 0 for classes not seen yet."""
         weight = torch.where(self.counts > 0, self.counts.clamp(min=1) ** self.q, 0.0)
         return weight / weight.sum().clamp(min=torch.finfo(weight.dtype).tiny)
 
     def chance(self, labels: Tensor, capacity: int) -> Tensor:
-        """Probability that an image with these labels comes in."""
+        """Probability that an image with these labels is accepted."""
         mine = labels > 0
         count = self.counts[mine]
-        # A class that has not come yet is let in for sure.
+        # A class not seen yet is always accepted.
         fraction = (capacity * self.shares()[mine] / count.clamp(min=1)).clamp(max=1)
         fraction = torch.where(count > 0, fraction, 1.0)
         return (torch.softmax(-count, dim=0) * fraction).sum()
 
     def leaving(self, memory: Tensor) -> int:
-        """Which row of a full memory makes room."""
+        """The row of a full memory to remove."""
         in_memory, shares = memory.sum(dim=0), self.shares()
-        if not in_memory.any():  # nothing here has a label; any image may go
+        if not in_memory.any():  # no image has a label; any may be removed
             return int(torch.randint(len(memory), ()))
         excess = in_memory - shares * in_memory.sum()
         odds = torch.softmax(excess.masked_fill(in_memory == 0, -torch.inf), dim=0)
@@ -140,24 +140,23 @@ class PartitioningReservoir:
         return {"counts": self.counts}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from :meth:`state_dict`."""
+        """Restore what :meth:`state_dict` returned."""
         self.counts = state["counts"].clone()
 
 
 class OptimisedDistribution:
     r"""OCDM: keeps the class distribution of memory close to a target, image by image.
 
-    With target shares :math:`p_i = n_i^\rho / \sum_j n_j^\rho` of the stream's class counts, a batch joins
-    memory and then, until ``capacity`` images are left, the one goes whose removal leaves the class
-    distribution ``h`` of the rest with the smallest :math:`KL(p \| h)`; one of several equal ones is
-    drawn at random.
+    With target shares :math:`p_i = n_i^\rho / \sum_j n_j^\rho` of the stream's class counts, a batch is
+    added to memory; then, until ``capacity`` images are left, the image is removed that leaves the class
+    distribution ``h`` of the rest with the smallest :math:`KL(p \| h)`; ties are broken at random.
 
-    The direction of the divergence is a reading. This one punishes the loss of a class; in the sum of
-    the other, :math:`KL(h \| p)`, a class that memory has lost does not appear.
+    The direction of the divergence is our interpretation. This one penalises the loss of a class; in the
+    other, :math:`KL(h \| p)`, a class missing from memory does not appear.
 
     Args:
-        rho: Power of the shares: 0 gives every class the same.
-        batch_size: How many images join at a time.
+        rho: Power of the shares: 0 gives equal shares.
+        batch_size: Number of images added at a time.
     """
 
     def __init__(self, rho: float = 0.0, batch_size: int = 64) -> None:
@@ -166,7 +165,7 @@ class OptimisedDistribution:
         self.counts = torch.zeros(0)
 
     def select(self, kept: Tensor, arriving: Tensor, capacity: int) -> Tensor:
-        """Let batches join and remove what is too much."""
+        """Add batches and remove the surplus."""
         positive = torch.cat([kept, arriving]).eq(1).double()
         self.counts = grown(self.counts, positive.shape[1])
         rows = torch.arange(len(kept))
@@ -181,14 +180,14 @@ class OptimisedDistribution:
         return rows
 
     def shares(self) -> Tensor:
-        """Target share of every class; 0 for those that have not come yet."""
+        """Target share of every class; 0 for classes not seen yet."""
         weight = torch.where(self.counts > 0, self.counts.clamp(min=1) ** self.rho, 0.0).double()
         return weight / weight.sum().clamp(min=torch.finfo(weight.dtype).tiny)
 
     def divergence(self, memory: Tensor) -> Tensor:
         """For each row, the divergence of the others' class distribution from the target."""
-        # A class that nothing would be left of is punished hard, but finitely, so that of several
-        # such choices the best can still be told.
+        # Losing a class has a large but finite penalty, so that several such choices can still be
+        # compared.
         rest = (memory.sum(dim=0) - memory).clamp(min=1e-9)
         distribution = rest / rest.sum(dim=1, keepdim=True)
         shares = self.shares()
@@ -200,7 +199,7 @@ class OptimisedDistribution:
         return {"counts": self.counts}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from :meth:`state_dict`."""
+        """Restore what :meth:`state_dict` returned."""
         self.counts = state["counts"].clone()
 
 
@@ -219,7 +218,7 @@ def build_policy(policy: str | SamplingPolicy) -> SamplingPolicy:
         return policy
     if policy not in POLICIES:
         raise ValueError(
-            f"no sampling policy is called {policy!r}; there are {', '.join(POLICIES)}"
+            f"no sampling policy is called {policy!r}; available: {', '.join(POLICIES)}"
         )
     built: SamplingPolicy = POLICIES[policy]()
     return built
@@ -233,13 +232,13 @@ def chosen_rows(
     seen: Any,
     index: Tensor | slice = slice(None),
 ) -> Tensor:
-    """Ask a policy which images to keep, with the features of arriving ones if it wants them.
+    """The rows that a policy keeps; it gets the features of arriving images if it needs them.
 
     Args:
         policy: See :class:`SamplingPolicy`.
-        kept: Labels of what is in memory.
+        kept: Labels of the images in memory.
         arriving: Labels of the experience's images.
-        capacity: How many may stay.
+        capacity: Maximum number of images to keep.
         seen: A strategy that has just learned the experience.
         index: Which of the experience's images arrive, if not all.
     """

@@ -1,6 +1,6 @@
 """Multi-label metrics: pure functions, and Avalanche metrics over them.
 
-The functions need torch alone; what needs Avalanche is imported when it is first asked for.
+The functions need only torch; parts that need Avalanche are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What the multi-label field reports, as pure functions of scores and truth.
+"""Multi-label metrics as pure functions of scores and ground truth.
 
 ``scores`` are ``[samples, classes]`` and finite, usually probabilities; ``truth`` has the same shape
 with 1 present, 0 absent and NaN not annotated, which is left out of every count. Results are fractions.
 
-All numbers follow from how many annotated samples, and how many positives among them, score at least
-some value. So each class is sorted once and every metric is looked up in that order.
+All metrics follow from the numbers of annotated samples and of positives that score at least some
+value. So each class is sorted once and every metric is looked up in that order.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NAN = float("nan")
 class ThresholdScores:
     """Precision, recall and F1 of the decisions ``score > threshold``.
 
-    Per-class tensors hold NaN where a class has no annotated sample. Without a true positive
-    precision, recall and F1 are 0, as everywhere in the field.
+    Per-class tensors hold NaN where a class has no annotated sample. Without a true positive,
+    precision, recall and F1 are 0, as usual in the field.
 
     Attributes:
-        threshold: Above it a class counts as predicted.
-        true_positives: Per class, as are ``false_positives``, ``false_negatives``, ``true_negatives``.
+        threshold: A class with a higher score counts as predicted.
+        true_positives: Per class, like ``false_positives``, ``false_negatives``, ``true_negatives``.
         precision: Per class, ``TP / (TP + FP)``.
         recall: Per class, ``TP / (TP + FN)``.
         f1: Per class, ``2 TP / (2 TP + FP + FN)``.
@@ -81,12 +81,12 @@ class ThresholdScores:
 
     @cached_property
     def false_positive_rate(self) -> float:
-        """FPR, ``ΣFP / (ΣFP + ΣTN)`` over all classes together; NaN without a single negative."""
+        """FPR, ``ΣFP / (ΣFP + ΣTN)`` over all classes together; NaN if there are no negatives."""
         false, true = float(self.false_positives.sum()), float(self.true_negatives.sum())
         return false / (false + true) if false + true else NAN
 
     def as_dict(self) -> dict[str, float]:
-        """The seven means under the names the literature uses, such as ``CF1@0.8``."""
+        """The seven means under their names in the literature, such as ``CF1@0.8``."""
         means = {
             "CP": self.class_precision,
             "CR": self.class_recall,
@@ -107,13 +107,13 @@ class ThresholdScores:
 
 @dataclass(frozen=True, eq=False)
 class MultiLabelScores:
-    """Everything that is reported about one evaluation.
+    """All metrics of one evaluation.
 
     Attributes:
         average_precision: Per class; NaN where a class has no positive.
         num_positives: Annotated positives per class.
         num_annotated: Annotated samples per class.
-        at_thresholds: One :class:`ThresholdScores` for each threshold asked for.
+        at_thresholds: One :class:`ThresholdScores` per requested threshold.
     """
 
     average_precision: Tensor
@@ -123,27 +123,27 @@ class MultiLabelScores:
 
     @cached_property
     def mean_average_precision(self) -> float:
-        """mAP over the classes that have an AP; NaN if none has."""
+        """mAP over the classes with an AP; NaN if there are none."""
         return mean_over_classes(self.average_precision)
 
     @property
     def without_positives(self) -> tuple[int, ...]:
-        """Annotated classes that have no positive, hence no AP and no part in mAP."""
+        """Annotated classes without positives, which have no AP and do not count in mAP."""
         return _indices((self.num_positives == 0) & (self.num_annotated > 0))
 
     @property
     def not_annotated(self) -> tuple[int, ...]:
-        """Classes without a single annotated sample; no metric counts them."""
+        """Classes without annotated samples, which no metric includes."""
         return _indices(self.num_annotated == 0)
 
     def at(self, threshold: float) -> ThresholdScores:
-        """The decisions at one of the thresholds that were asked for."""
+        """The metrics at one of the requested thresholds."""
         for scores in self.at_thresholds:
             if scores.threshold == threshold:
                 return scores
         known = ", ".join(f"{scores.threshold:g}" for scores in self.at_thresholds)
         raise ValueError(
-            f"nothing was computed at threshold {threshold:g}, only at: {known or 'none'}"
+            f"no metrics were computed at threshold {threshold:g}, only at: {known or 'none'}"
         )
 
     def as_dict(self) -> dict[str, float]:
@@ -161,7 +161,7 @@ def multilabel_scores(
     *,
     ties: Ties = "sklearn",
 ) -> MultiLabelScores:
-    """All metrics of one evaluation from one sort per class.
+    """Compute all metrics of one evaluation from one sort per class.
 
     Args:
         scores: ``[samples, classes]``, finite.
@@ -196,12 +196,12 @@ def average_precision(scores: Tensor, truth: Tensor, *, ties: Ties = "sklearn") 
     Args:
         scores: ``[samples, classes]``, finite.
         truth: The same shape; 1 present, 0 absent, NaN not annotated.
-        ties: What equal scores mean. ``"sklearn"``: they are one point of the curve, equal to
-            ``sklearn.metrics.average_precision_score``. ``"lineage"``: as in the code that the
-            multi-label incremental literature shares: samples stand in one descending order, the
-            later of two equals first, and the sum of the precisions at the positives is divided by
-            ``#positives + 1e-8``. (There the order of equals is whatever an unstable sort leaves; a
-            stable one is taken here so that a number can be had twice.)
+        ties: How equal scores are treated. ``"sklearn"``: they are one point of the curve, as in
+            ``sklearn.metrics.average_precision_score``. ``"lineage"``: as in the code shared by the
+            multi-label incremental literature: samples are sorted in descending order, the later of
+            two equal ones first, and the sum of the precisions at the positives is divided by
+            ``#positives + 1e-8``. (That code uses an unstable sort; a stable one is used here so that
+            results are reproducible.)
 
     >>> average_precision(torch.tensor([[0.5], [0.5]]), torch.tensor([[1.0], [0.0]])).tolist()
     [0.5]
@@ -231,7 +231,7 @@ def decisions(scores: Tensor, truth: Tensor, threshold: float) -> ThresholdScore
 
 
 def mean_over_classes(values: Tensor) -> float:
-    """The mean of what is not NaN; NaN if nothing is left.
+    """The mean of the values that are not NaN; NaN if there are none.
 
     >>> mean_over_classes(torch.tensor([0.5, float("nan"), 1.0]))
     0.75
@@ -240,10 +240,10 @@ def mean_over_classes(values: Tensor) -> float:
 
 
 def average_map(history: Sequence[Tensor]) -> float:
-    """Average mAP, the plain mean of the mAP after each step, the first one included.
+    """Average mAP, the mean of the mAP after each step, including the first.
 
     Args:
-        history: Per-class AP as measured after each step; later ones may have more classes.
+        history: Per-class AP after each step; later ones may have more classes.
 
     >>> average_map([torch.tensor([1.0]), torch.tensor([0.4, 0.6])])
     0.75
@@ -260,13 +260,13 @@ def forgetting(history: Sequence[Tensor]) -> float:
 
         F_t = mean over old classes c of  max_{u < t} AP_u(c) - AP_t(c)
 
-    Old classes are those with an AP after an earlier step. A negative value means that they got better.
+    Old classes are those with an AP after an earlier step. Negative values mean improvement.
 
     Args:
-        history: Per-class AP as measured after each step; later ones may have more classes.
+        history: Per-class AP after each step; later ones may have more classes.
 
     Returns:
-        NaN as long as there are no old classes.
+        The mean forgetting; NaN if there are no old classes.
 
     >>> round(forgetting([torch.tensor([0.9]), torch.tensor([0.7, 0.6])]), 3)
     0.2

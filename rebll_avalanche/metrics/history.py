@@ -1,4 +1,4 @@
-"""What each step of training has reached: the memory behind average mAP and forgetting."""
+"""Results of each training step, from which average mAP and forgetting are computed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rebll_avalanche.metrics.functional import average_map, forgetting
 
 
 class StepHistory:
-    """Per-class AP after each training experience, for each stream that is evaluated.
+    """Per-class AP after each training experience, for each evaluated stream.
 
-    A step is a training experience that has come to its end. Its number is that of the first
-    evaluation after that which includes the experience of the same number (a stream of a single
-    experience is the test of every step). Whatever is evaluated more often, earlier or on other
-    experiences changes nothing. Training an experience again opens its step again.
+    A step is a completed training experience. Its result is that of the first later evaluation that
+    includes the experience of the same number (a stream of a single experience is the test set of every
+    step). Repeated or earlier evaluations, or those on other experiences, have no effect. Training an
+    experience again reopens its step.
     """
 
     def __init__(self) -> None:
@@ -25,18 +25,18 @@ class StepHistory:
         self._unfinished: dict[str, tuple[Collection[int] | None, Tensor]] = {}
 
     def training_goes_on(self) -> None:
-        """The model is about to change: what was evaluated during this step is out of date."""
+        """Discard evaluations during this step, since the model is about to change."""
         self.step = None
         self._unfinished.clear()
 
     def training_ended(self, step: int) -> list[str]:
-        """An experience has been learnt.
+        """Complete the step of an experience.
 
-        A periodic evaluation behind the last update has already seen the model as it is now, and
-        Avalanche does not evaluate again then; so it counts.
+        A periodic evaluation after the last update counts, since it used the final model and Avalanche
+        does not evaluate again.
 
         Returns:
-            The streams whose history this has extended.
+            The streams whose history was extended.
         """
         self.step = step
         for steps in self._steps.values():
@@ -51,15 +51,15 @@ class StepHistory:
     def add(
         self, stream: str, experiences: Collection[int] | None, average_precision: Tensor
     ) -> bool:
-        """Note an evaluation.
+        """Add an evaluation.
 
         Args:
-            stream: Its name.
-            experiences: The numbers of the experiences in it; None if the stream has only one.
-            average_precision: Per class.
+            stream: Name of the stream.
+            experiences: Numbers of the evaluated experiences; None if the stream has only one.
+            average_precision: AP per class.
 
         Returns:
-            Whether it is one of the current step.
+            Whether it belongs to the current step.
         """
         if self.step is None:
             self._unfinished[stream] = experiences, average_precision
@@ -76,12 +76,12 @@ class StepHistory:
         return {name: value for name, value in values.items() if value == value}
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that a resumed run needs to go on, as plain containers of tensors."""
+        """The state that a resumed run needs, as plain containers of tensors."""
         steps = {stream: dict(steps) for stream, steps in self._steps.items()}
         return {"step": self.step, "average_precision": steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         self.step = state["step"]
         self._steps = {stream: dict(steps) for stream, steps in state["average_precision"].items()}
         self._unfinished.clear()

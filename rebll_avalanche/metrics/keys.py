@@ -1,4 +1,4 @@
-"""The names under which metrics stand in Avalanche's results, and how to read them back."""
+"""Names of metrics in Avalanche's results, and how to read them back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STREAM_KEY = re.compile(r"(?P<name>.+)_Stream/eval_phase/(?P<stream>.+?)_stream
 
 
 def metric_key(name: str, stream: str, experience: int | None = None) -> str:
-    """Avalanche's name for a metric of a whole evaluation, or of one experience in it.
+    """Avalanche's key of a metric of a whole evaluation, or of one experience in it.
 
     >>> metric_key("CF1@0.8", "test")
     'CF1@0.8_Stream/eval_phase/test_stream'
@@ -23,17 +23,17 @@ def metric_key(name: str, stream: str, experience: int | None = None) -> str:
 
 
 def read_metrics(results: Mapping[str, Any], stream: str | None = None) -> dict[str, float]:
-    """The numbers in what ``strategy.eval`` returns, by their plain names.
+    """The metrics in the result of ``strategy.eval``, by plain name.
 
     Avalanche returns the last value of every metric it has ever seen, so results may hold several
     streams, such as ``train`` from an evaluation during training.
 
     Args:
-        results: What ``strategy.eval`` or ``evaluator.get_last_metrics()`` returned.
-        stream: Whose metrics; by default ``test``, or the only one there is.
+        results: Result of ``strategy.eval`` or ``evaluator.get_last_metrics()``.
+        stream: The stream; by default ``test``, or the only one.
 
     Raises:
-        ValueError: If there are several streams, none of them ``test``, and none was asked for.
+        ValueError: If there are several streams, none of them ``test``, and ``stream`` is not given.
 
     >>> read_metrics({"mAP_Stream/eval_phase/test_stream": 0.5, "Loss_MB/train_phase/x": 1.0})
     {'mAP': 0.5}
@@ -47,6 +47,6 @@ def read_metrics(results: Mapping[str, Any], stream: str | None = None) -> dict[
         return next(iter(by_stream.values()))
     if stream is None and by_stream and "test" not in by_stream:
         raise ValueError(
-            f"results hold the streams {', '.join(sorted(by_stream))}; say which with stream=..."
+            f"results hold the streams {', '.join(sorted(by_stream))}; choose one with stream=..."
         )
     return by_stream.get(stream or "test", {})

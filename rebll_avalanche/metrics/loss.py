@@ -1,4 +1,4 @@
-"""The loss as a metric, gathered without waiting for the device."""
+"""The loss as a metric, computed without waiting for the device at every step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rebll_avalanche.protocols import Strategy
 
 
 class DelayedMean(Metric[float]):
-    """A weighted mean of scalars that stay on their device until somebody asks for it.
+    """A weighted mean of scalars that stay on their device until the mean is read.
 
-    Avalanche's own mean turns every value into a Python number at once, and a GPU has to finish its
-    step for that. Values are the same: they are added in the same order and precision, only later.
+    Avalanche's own mean converts every value to a Python number at once, for which a GPU has to finish
+    its step. Results are the same: values are added in the same order and precision, only later.
     """
 
     def __init__(self) -> None:
@@ -24,12 +24,12 @@ class DelayedMean(Metric[float]):
         self._weights: list[int] = []
 
     def update(self, value: Tensor, weight: int) -> None:
-        """Note one more value."""
+        """Add a value."""
         self._values.append(value)
         self._weights.append(weight)
 
     def result(self) -> float:
-        """The mean; 0 of nothing."""
+        """The mean; 0 if there are no values."""
         if not self._values:
             return 0.0
         # Each rank of a job has its part of every loss, and its part of every batch.
@@ -39,12 +39,12 @@ class DelayedMean(Metric[float]):
         return float(summed / sum(weights))
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Remove all values."""
         self._values, self._weights = [], []
 
 
 class DelayedLoss(GenericPluginMetric[float, DelayedMean]):
-    """The mean loss per sample, under the names that Avalanche's own loss metrics have.
+    """The mean loss per sample, under the names of Avalanche's own loss metrics.
 
     Args:
         name: ``"Loss_Epoch"``, ``"Loss_Exp"`` or ``"Loss_Stream"``.
@@ -60,7 +60,7 @@ class DelayedLoss(GenericPluginMetric[float, DelayedMean]):
         return self._name
 
     def update(self, strategy: Strategy) -> None:
-        """Note the loss of a batch."""
+        """Add the loss of a batch."""
         self._metric.update(strategy.loss.detach().mean(), len(strategy.mb_y))
 
 

@@ -31,14 +31,14 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """One evaluation, whole: what the model said, what was true, and what that is worth.
+    """One complete evaluation: scores, ground truth and metrics.
 
     Attributes:
         stream: The name of the stream, such as ``test``.
-        experiences: The numbers of the experiences evaluated, in order.
+        experiences: The numbers of the evaluated experiences, in order.
         scores: Probabilities, float32 ``[samples, classes]`` on the CPU.
         truth: The same shape; 1 present, 0 absent, NaN not annotated.
-        metrics: All metrics, also per class.
+        metrics: All metrics, including those per class.
     """
 
     stream: str
@@ -49,15 +49,15 @@ class Evaluation:
 
 
 class MultiLabelMetrics(PluginMetric):
-    """Every multi-label metric of an evaluation, from scores that are gathered once.
+    """All multi-label metrics of an evaluation, from scores collected once.
 
-    Emits mAP, CP, CR, CF1, OP, OR, OF1 and FPR, average mAP and forgetting over the steps trained so
-    far (see :class:`~rebll_avalanche.metrics.history.StepHistory` for what counts), and before an
-    experience is learnt refuses a criterion that would turn unknown labels into NaN weights.
+    Emits mAP, CP, CR, CF1, OP, OR, OF1 and FPR, and average mAP and forgetting over the steps so far
+    (see :class:`~rebll_avalanche.metrics.history.StepHistory`). Before training on an experience, it
+    refuses a criterion that would turn unknown labels into NaN weights.
 
     Attributes:
         last: The last :class:`Evaluation`, or None.
-        history: What each step has reached; part of :meth:`state_dict`.
+        history: Results of each step; part of :meth:`state_dict`.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class MultiLabelMetrics(PluginMetric):
         super().__init__()
         for threshold in thresholds:
             if not 0 <= threshold <= 1:
-                raise ValueError(f"thresholds are probabilities between 0 and 1, got {threshold}")
+                raise ValueError(f"thresholds must lie between 0 and 1, got {threshold}")
         self.thresholds = tuple(thresholds)
         self.per_class = per_class
         self.experience = experience
@@ -89,7 +89,7 @@ class MultiLabelMetrics(PluginMetric):
         return "MultiLabelMetrics"
 
     def reset(self) -> None:
-        """Forget the batches gathered so far; the history of steps stays."""
+        """Drop the batches collected so far; the history of steps is kept."""
         self._batches, self._parts = [], []
 
     def result(self) -> dict[str, float]:
@@ -99,21 +99,21 @@ class MultiLabelMetrics(PluginMetric):
         return self._values(self.last.metrics) | self.history.values(self.last.stream)
 
     def state_dict(self) -> dict[str, Any]:
-        """What average mAP and forgetting need to go on in a resumed run."""
+        """The history of steps, which a resumed run needs for average mAP and forgetting."""
         return self.history.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         self.history.load_state_dict(state)
 
     def before_training(self, strategy: Strategy) -> None:
-        """Refuse what cannot learn from label vectors; evaluations are not those of a finished step now."""
+        """Refuse plugins that cannot learn from label vectors, and reopen the step."""
         check_companions(strategy)
         take_part(strategy)
         self.history.training_goes_on()
 
     def before_training_exp(self, strategy: Strategy) -> None:
-        """Refuse a loss that does not know unknown labels, before the first update."""
+        """Refuse a loss that does not ignore unknown labels, before the first update."""
         self.history.training_goes_on()
         dataset = strategy.experience.dataset
         self._labels_unchecked = getattr(dataset, "targets", None) is None
@@ -124,14 +124,14 @@ class MultiLabelMetrics(PluginMetric):
             check_labelled(strategy)
 
     def before_training_iteration(self, strategy: Strategy) -> None:
-        """Look at the first batch of a data set that does not show its labels otherwise."""
+        """Check the first batch of a data set whose labels cannot be read without loading images."""
         self.history.training_goes_on()
         if self._labels_unchecked:
             check_criterion(strategy._criterion, SimpleNamespace(targets=strategy.mb_y))
             self._labels_unchecked = False
 
     def after_training_exp(self, strategy: Strategy) -> list[MetricValue]:
-        """A step is complete."""
+        """Complete the step."""
         emitted = []
         for stream in self.history.training_ended(strategy.experience.current_experience):
             emitted += self._emit(self.history.values(stream), strategy, stream)
@@ -143,20 +143,20 @@ class MultiLabelMetrics(PluginMetric):
         self.reset()
 
     def after_eval_iteration(self, strategy: Strategy) -> None:
-        """Keep the batch where it is: nothing here waits for the device."""
+        """Keep the batch on its device, without waiting for it."""
         logits, targets = strategy.mb_output, strategy.mb_y
         if logits.ndim != 2 or targets.ndim != 2:
             raise ValueError(
                 "multi-label metrics need logits and targets of [batch, classes], "
                 f"got {tuple(logits.shape)} and {tuple(targets.shape)}"
             )
-        # A head that has not grown to all classes yet is judged on the columns it has.
+        # A head that has not grown to all classes yet is evaluated on the columns it has.
         width = min(logits.shape[1], targets.shape[1])
         scores = torch.sigmoid(logits.detach()[:, :width].float())
         self._batches.append((scores, targets.detach()[:, :width].float()))
 
     def after_eval_exp(self, strategy: Strategy) -> list[MetricValue]:
-        """Close an experience and, if asked for, score it on its own."""
+        """End an experience and, if requested, compute its own metrics."""
         if not self._batches:
             return []
         batches = self._all_batches()
@@ -177,7 +177,7 @@ class MultiLabelMetrics(PluginMetric):
         return [part for batch in zip(*parts, strict=True) for part in batch]
 
     def after_eval(self, strategy: Strategy) -> list[MetricValue]:
-        """Score all experiences of this evaluation together."""
+        """Compute the metrics of all experiences of this evaluation together."""
         if not self._parts:
             return []
         numbers, scores, truth = zip(*self._parts, strict=True)
@@ -192,7 +192,7 @@ class MultiLabelMetrics(PluginMetric):
         self._name_classes_without_positives(self.last)
         only_one = isinstance(origin, Sized) and len(origin) == 1
         values = self._values(metrics)
-        # Test sets of later steps contain those of earlier ones: together they are no step's test.
+        # Test sets of later steps contain those of earlier ones; their union is not a test set.
         one_step = len(numbers) == 1
         shown = None if only_one else numbers
         if one_step and self.history.add(origin.name, shown, metrics.average_precision):
@@ -251,7 +251,7 @@ def multilabel_metrics(
         thresholds: Probabilities above which a class counts as predicted; the literature uses 0.8.
         per_class: Also emit the AP of each class that has positives.
         experience: Also score each experience of an evaluation on its own.
-        class_names: In order of learning, for the keys of ``per_class``; else columns are numbered.
+        class_names: Names in order of learning for the keys of ``per_class``; by default, numbers.
         ties: See :func:`~rebll_avalanche.metrics.functional.average_precision`.
     """
     metric = MultiLabelMetrics(
@@ -274,13 +274,13 @@ def multilabel_evaluator(
     loss: bool = True,
     loggers: BaseLogger | Sequence[BaseLogger] | Callable[[], Sequence[BaseLogger]] = (),
 ) -> EvaluationPlugin:
-    """A ready evaluator: multi-label metrics and the loss, quiet unless loggers are given.
+    """Build an evaluator with multi-label metrics and the loss, silent unless loggers are given.
 
     Args:
-        *metrics: Further metrics of Avalanche's, such as ``timing_metrics(epoch=True)``.
-        thresholds: See :func:`multilabel_metrics`, as for ``per_class``, ``experience``,
+        *metrics: Further Avalanche metrics, such as ``timing_metrics(epoch=True)``.
+        thresholds: See :func:`multilabel_metrics`, also for ``per_class``, ``experience``,
             ``class_names`` and ``ties``.
-        loss: Also the loss, per training epoch and per evaluation.
+        loss: Include the loss, per training epoch and per evaluation.
         loggers: As for ``EvaluationPlugin``.
     """
     own = multilabel_metrics(
@@ -292,13 +292,13 @@ def multilabel_evaluator(
     )
     losses = delayed_loss_metrics() if loss else []
     with warnings.catch_warnings():
-        # Results come back from strategy.eval; nobody has to log them.
+        # strategy.eval returns the results, so loggers are optional.
         warnings.filterwarnings("ignore", message="No loggers specified")
         return EvaluationPlugin(own, losses, *metrics, loggers=loggers)
 
 
 def multilabel_metric(evaluator: EvaluationPlugin) -> MultiLabelMetrics:
-    """The one metric object of this package in an evaluator, whose state a checkpoint keeps."""
+    """The :class:`MultiLabelMetrics` of an evaluator, whose state is saved in checkpoints."""
     for metric in evaluator.metrics:
         if isinstance(metric, MultiLabelMetrics):
             return metric
@@ -312,7 +312,7 @@ def last_evaluation(evaluator: EvaluationPlugin) -> Evaluation:
     """Scores, truth and per-class metrics of the last ``strategy.eval``."""
     evaluation = multilabel_metric(evaluator).last
     if evaluation is None:
-        raise ValueError("nothing has been evaluated yet; call strategy.eval(...) first")
+        raise ValueError("there has been no evaluation yet; call strategy.eval(...) first")
     return evaluation
 
 

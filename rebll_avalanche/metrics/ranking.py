@@ -1,4 +1,4 @@
-"""Scores in order, class by class: the one sort that all metrics share."""
+"""Scores sorted per class, shared by all metrics."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Ranking:
     not annotated for the class; ``ascending`` is ``scores`` sorted. ``positives`` holds the scores
     of the positives, sorted, one row per class, padded with +inf at the end.
 
-    NumPy inside: it sorts values with vector instructions and without carrying indices, three times as
-    fast as torch, and its short passes do not wait for a pool of threads.
+    Uses NumPy, which sorts values with vector instructions and without indices, three times as fast as
+    torch, and runs short operations without waiting for a thread pool.
     """
 
     scores: np.ndarray
@@ -32,7 +32,7 @@ class Ranking:
 
     @classmethod
     def of(cls, scores: Tensor, truth: Tensor) -> Ranking:
-        """Sort once, after refusing what cannot be ranked."""
+        """Validate and sort the scores."""
         if scores.ndim != 2 or scores.shape != truth.shape:
             raise ValueError(
                 f"scores and truth must both be [samples, classes], "
@@ -42,7 +42,7 @@ class Ranking:
             raise ValueError(
                 f"scores must be floating point, got {scores.dtype}; convert with scores.float()"
             )
-        # Samples of one class lie together in memory from here on, which is what sorting wants.
+        # From here on, samples of one class are contiguous in memory, for fast sorting.
         by_class = _rows_of_classes(scores)
         labels = _rows_of_classes(truth)
         positive, negative = labels == 1, labels == 0
@@ -74,7 +74,7 @@ def _rows_of_classes(matrix: Tensor) -> np.ndarray:
 
 
 def _check_finite(ascending: np.ndarray, num_annotated: np.ndarray) -> None:
-    # Sorted, whatever is not finite stands at the ends: -inf before, +inf and NaN after the rest.
+    # In sorted order, non-finite values are at the ends: -inf first, +inf and NaN last.
     samples = ascending.shape[1]
     for column in np.flatnonzero(num_annotated):
         for end in (ascending[column, samples - num_annotated[column]], ascending[column, -1]):
@@ -85,7 +85,7 @@ def _check_finite(ascending: np.ndarray, num_annotated: np.ndarray) -> None:
 
 
 def num_below(ascending: np.ndarray, values: np.ndarray, *, or_equal: bool = False) -> np.ndarray:
-    """How many entries of each row are below each of the row's ``values``, for all rows at once."""
+    """Number of entries of each row below each of the row's ``values``, for all rows at once."""
     places = torch.searchsorted(
         torch.from_numpy(ascending), torch.from_numpy(values), right=or_equal
     )

@@ -1,4 +1,4 @@
-"""What happens inside training, once per epoch: loss terms, memory labels, false positives."""
+"""Training metrics per epoch: loss terms, memory labels, false positives."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rebll_avalanche.protocols import Strategy
 
 
 class TrainingTerms(PluginMetric):
-    """Logs per epoch what the plugins of a strategy have to say.
+    """Logs metrics of a strategy's plugins once per epoch.
 
     * ``LossTerm_<name>``: mean of each unweighted loss term (cls, akd, er ...), from every plugin
       with ``terms``;
-    * ``LabelShare_<who>``: share of memory labels by who gave them, from every plugin with ``memory``;
+    * ``LabelShare_<source>``: share of memory labels per source, from every plugin with ``memory``;
     * ``FPR@<threshold>``: false-positive rate on the annotated labels of the training batches.
 
     Args:
-        threshold: A label is predicted if its probability is above.
+        threshold: A class with a higher probability counts as predicted.
     """
 
     def __init__(self, threshold: float = 0.5) -> None:
@@ -34,7 +34,7 @@ class TrainingTerms(PluginMetric):
         return "TrainingTerms"
 
     def reset(self) -> None:
-        """Begin a new epoch."""
+        """Start a new epoch."""
         self._counts = None
 
     def result(self) -> float | None:
@@ -51,7 +51,7 @@ class TrainingTerms(PluginMetric):
             plugin.terms.reset()
 
     def after_training_iteration(self, strategy: Strategy) -> None:
-        """Count on the device; nothing here waits for it."""
+        """Count on the device, without waiting for it."""
         logits = strategy.mb_output.detach()
         negative = strategy.mb_y[:, : logits.shape[1]] == 0
         predicted = logits.float().sigmoid() > self.threshold
@@ -79,6 +79,6 @@ class TrainingTerms(PluginMetric):
 
 
 def _unique(plugins: list[Any], attribute: str) -> list[Any]:
-    """Plugins with that attribute, one for each object behind it."""
+    """Plugins with an attribute, one per distinct value."""
     found = {id(getattr(p, attribute)): p for p in plugins if hasattr(p, attribute)}
     return list(found.values())

@@ -129,7 +129,7 @@ def test_listed_experiences_are_taken_as_they_are():
         ([([-1], [0, 1, 2, 3, 4, 5])], {}, "lists image -1"),
         ([([4, 4], [0, 1, 2, 3, 4, 5])], {}, "experience 0 lists an image twice"),
         ([([4], [0, 1, 2])], {}, "classes that never arrive: 3, 4, 5"),
-        ([([4], []), ([5], range(6))], {}, "the first one not less than 1"),
+        ([([4], []), ([5], range(6))], {}, "the first experience must add at least 1"),
         ([([4], range(6)), ([], [0])], {}, "experience 1 of the train stream is empty"),
         ([([4], range(7))], {}, "class 6 is not one of the data set's"),
         ("B2-C2", {"mode": "repetition", "experiences": 2}, "has 3 experiences, .* at least 3"),

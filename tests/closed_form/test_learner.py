@@ -293,7 +293,7 @@ def test_errors_name_the_way_out(data):
     sums = taught(vectors, stream(labels), keep="sums")
     with pytest.raises(ValueError, match="keep='labels'"):
         sums.forget_images([1])
-    with pytest.raises(ValueError, match="experience 1 has been learned"):
+    with pytest.raises(ValueError, match="experience 1 was already learned"):
         sums.learn(vectors, labels, number=1)
     kept = taught(vectors, stream(labels), keep="labels")
     with pytest.raises(ValueError, match="keep='vectors'"):

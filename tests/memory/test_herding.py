@@ -60,7 +60,7 @@ def test_edges():
     assert policy.select(labels[:0], labels, 5, features=features).tolist() == [0, 1, 2]
     assert Herding().select(labels[:0], labels, 2, features=features).tolist() == [0, 1]
     assert Herding().select(labels[:0], labels, 0, features=features).tolist() == []
-    with pytest.raises(ValueError, match="by features"):
+    with pytest.raises(ValueError, match="needs features"):
         policy.select(labels, labels, 2)
     with pytest.raises(ValueError, match="1 rows in memory, 3 were kept"):
         policy.select(labels[:1], labels, 2, features=features)

@@ -82,7 +82,7 @@ def test_images_without_current_labels_are_not_counted():
 
 def test_probabilities_of_old_classes_are_required():
     head = grown(2, 3)
-    with pytest.raises(ValueError, match="2 classes of earlier experiences"):
+    with pytest.raises(ValueError, match="2 earlier classes"):
         head.observe(torch.ones(1, 3, dtype=torch.float64))
 
 
