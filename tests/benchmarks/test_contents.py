@@ -131,7 +131,7 @@ def test_a_memory_that_cannot_be_written_costs_a_warning(paths, monkeypatch):
         module, "_connect", lambda _: sqlite3.connect(f"file:{place}?mode=ro", uri=True)
     )
     monkeypatch.setattr(module, "SETTLED_NANOSECONDS", -1)
-    with pytest.warns(UserWarning, match="not remembered: attempt to write a readonly"):
+    with pytest.warns(UserWarning, match="not cached: attempt to write a readonly"):
         assert len(contents(paths)) == 3
 
 
