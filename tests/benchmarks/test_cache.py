@@ -106,7 +106,7 @@ def lose_checksums(place):
 def test_damage_is_seen_on_open_and_repaired(files, folder, damage):
     good = np.array(cached_images(files, 12, folder).array)
     damage(folder / entries(folder)[0])
-    with pytest.warns(UserWarning, match="is damaged .* built again"):
+    with pytest.warns(UserWarning, match="is damaged .* will be rebuilt"):
         cache = cached_images(files, 12, folder)
     assert np.array_equal(cache.array, good)
     assert len(entries(folder)) == 1, "nothing is left behind"
