@@ -1,4 +1,4 @@
-"""RebLL inside a strategy you already run: here Avalanche's Naive."""
+"""Add RebLL to an existing strategy: here Avalanche's Naive."""
 
 import torch
 from avalanche.training import Naive

@@ -1,9 +1,9 @@
-"""Your own pictures: a learner that goes on when the old ones are gone.
+"""Your own images: a learner that continues without the earlier images.
 
     python examples/own_images.py march.csv photos/march april.csv photos/april
 
 Each row of a table has a file name and its labels, such as ``street.jpg,car;person``. Without arguments some
-drawn pictures are written to a temporary folder and used instead.
+synthetic scenes are written to a temporary folder and used instead.
 """
 
 import shutil

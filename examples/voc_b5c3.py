@@ -1,14 +1,14 @@
-"""RebLL beside Fine-Tuning, LwF, ER and Joint on VOC's B5-C3: a table and a page of figures.
+"""Compare RebLL with Fine-Tuning, LwF, ER and Joint on VOC's B5-C3: a table and a page of figures.
 
-With no argument it learns the embedded scenes (20 drawn classes with VOC's class frequencies) in a
-few minutes on two cores. With ``--data-root`` it learns the real PASCAL VOC 2007:
+Without arguments it uses the built-in scenes (20 synthetic classes with VOC's class frequencies), a
+few minutes on two cores. With ``--data-root`` it uses the real PASCAL VOC 2007:
 
     python examples/voc_b5c3.py
     python examples/voc_b5c3.py --data-root data --backbone tf_efficientnet_lite0 --pretrained pypi \
         --image-size 96 --epochs 3 --lr 3e-4 --backbone-lr-scale 0.1
 
-What is learned stands in voc_b5c3.yaml; this script only gives short names to options of
-``rebll table``, which takes all the others as well. Stopped, the same command goes on.
+The settings are in voc_b5c3.yaml; this script only gives short names to options of
+``rebll table`` and accepts all others as well. After an interruption, the same command continues.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SHORT_NAMES = {
 
 
 def main() -> int:
-    """Translate the options and make the table."""
+    """Translate the options and run ``rebll table``."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -59,7 +59,7 @@ def main() -> int:
     from rebll_avalanche.cli import main as rebll
 
     jobs = jobs or str(1 if torch.cuda.is_available() else os.cpu_count() or 1)
-    # One thread each: the same bits with any number of jobs.
+    # One thread per run: bit-identical results with any number of jobs.
     fixed = ["--profile", profile, "--folder", output, "--jobs", jobs, "--threads", "1"]
     return rebll(["table", str(RECIPE), *fixed, *settings, *others])
 

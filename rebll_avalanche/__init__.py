@@ -1,6 +1,6 @@
 """Multi-label class-incremental learning for Avalanche.
 
-Importing this package costs nothing: torch and Avalanche are imported when a name is first used.
+Importing this package is fast: torch and Avalanche are imported when a name is first used.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# Where each public name lives.
+# The module of each public name.
 _EXPORTS = {
     "keep_freed_memory": "process",
     "PartialLabelBCE": "labels",

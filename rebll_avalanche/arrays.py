@@ -1,6 +1,6 @@
-"""Arrays that are read back as they were written, or not at all.
+"""Read arrays with verified checksums.
 
-NumPy's ``.npz`` is a zip archive, which holds a checksum of every array and compares it while reading.
+NumPy's ``.npz`` is a zip archive with a checksum per array, which is verified while reading.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from rebll_avalanche.errors import DamagedError
 
-# What a damaged archive may raise; pickled objects are refused as ValueError.
+# Errors raised by damaged archives; pickled objects are refused with ValueError.
 _UNREADABLE = (
     *(OSError, ValueError, KeyError, EOFError, NotImplementedError, RuntimeError, MemoryError),
     *(SyntaxError, TypeError, zipfile.BadZipFile, zlib.error),
@@ -21,10 +21,10 @@ _UNREADABLE = (
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Every array of an ``.npz`` file.
+    """Read all arrays of an ``.npz`` file.
 
     Raises:
-        DamagedError: When a checksum is not that of the bytes, or the file is something else.
+        DamagedError: When a checksum does not match, or the file is not an archive.
     """
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as stored:
@@ -36,7 +36,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def read_array(path: Path, name: str) -> np.ndarray:
-    """One array of such a file.
+    """Read one array of an ``.npz`` file.
 
     Raises:
         DamagedError: As :func:`read_arrays`, or when there is no such array.

@@ -1,8 +1,8 @@
-"""What can be wrong with files that come from outside, as one small family of exceptions.
+"""Exceptions for problems with input files.
 
-All of them are ``ValueError``, and a file that is not there is also a ``FileNotFoundError``: whoever
-catches these keeps working, and a command prints the message in one line. A message names the file, the
-place in it, the value, and the way out.
+All of them are ``ValueError``, and a missing file is also a ``FileNotFoundError``, so existing handlers
+keep working; a command prints the message in one line. A message names the file, the location in it, the
+value, and a remedy.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ import stat
 
 
 class RebllError(ValueError):
-    """Something from outside cannot be used as it is."""
+    """An input cannot be used as it is."""
 
 
 class TableError(RebllError):
-    """A table of labels, or an annotation file, does not say what it must."""
+    """A label table or an annotation file has invalid content."""
 
 
 class PictureError(RebllError):
-    """A picture cannot be read."""
+    """An image cannot be read."""
 
 
 class MissingFileError(RebllError, FileNotFoundError):
-    """A file or folder that somebody has named is not there."""
+    """A file or folder does not exist."""
 
 
 class DamagedError(RebllError):
-    """The bytes of a file are not those that were written, or make no sense."""
+    """A file was modified since it was written, or cannot be parsed."""
 
 
 class UnsafeError(RebllError):
-    """A file could reach outside of its folder."""
+    """A file could refer to something outside its folder."""
 
 
 class ChangedError(RebllError):
-    """A run would go on with other data or other settings than it began with."""
+    """A run would continue with other data or settings than it began with."""
 
 
 class DivergedError(RebllError):
-    """Training has left the range of useful numbers."""
+    """Training has diverged."""
 
 
 class LostRankError(RebllError):
@@ -48,22 +48,22 @@ class LostRankError(RebllError):
 
 
 def check_regular_file(path: str | os.PathLike[str], kind: type[RebllError]) -> None:
-    """Refuse what must not be opened: reading a pipe or a device may wait for ever.
+    """Refuse to open anything but a regular file: reading a pipe or a device may block forever.
 
     Args:
-        path: What is to be read.
-        kind: The error to raise when it is there but is no file.
+        path: The path to read.
+        kind: The error to raise when the path exists but is not a file.
 
     Raises:
-        MissingFileError: When there is nothing.
-        RebllError: Of the kind asked for, when it is something else than a file.
+        MissingFileError: When the path does not exist.
+        RebllError: An error of ``kind``, when the path is not a file.
     """
     shown = os.fspath(path)
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError as error:
         raise MissingFileError(f"there is no file {shown}") from error
-    except (OSError, ValueError) as error:  # a name may hold what no file system takes
+    except (OSError, ValueError) as error:  # names that no file system accepts
         raise kind(f"cannot read {shown!r}: {error}") from error
     if not stat.S_ISREG(mode):
         found = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"

@@ -1,7 +1,7 @@
-"""One way to write a file or a folder: under a random name beside it, flushed to disk, then renamed.
+"""Write files and folders atomically: under a random name, flushed to disk, then renamed.
 
-Whoever reads sees the old content or the new, never half of it, and a symbolic link that somebody left
-in the folder is replaced, never followed.
+Readers see either the old or the new content, and a symbolic link in the folder is replaced, never
+followed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-# Drafts end in this: what a killed process leaves behind can be told from finished files.
+# Suffix of drafts, which distinguishes the leftovers of a killed process from finished files.
 DRAFT = ".part"
-# In folders that several processes write to, a draft of this age has nobody any more.
+# In folders shared by several processes, a draft older than this is abandoned.
 ABANDONED = 2 * 24 * 3600.0
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 _NEW_FILE |= getattr(os, "O_BINARY", 0)  # Windows would translate line ends
@@ -26,7 +26,7 @@ _NEW_FILE |= getattr(os, "O_BINARY", 0)  # Windows would translate line ends
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A stream whose content takes the place of ``path`` when the block ends without an error."""
+    """A stream whose content replaces ``path`` when the block ends without an error."""
     draft = _draft_of(path)
     handle = os.open(draft, _NEW_FILE, 0o666)
     try:
@@ -44,7 +44,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """An empty folder that takes the place of ``path`` when the block ends without an error."""
+    """An empty folder that replaces ``path`` when the block ends without an error."""
     with _draft_folder(path) as draft:
         yield draft
         _flush_all(draft)
@@ -62,7 +62,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 def new_folder(path: Path) -> Iterator[Path]:
     """An empty folder that becomes ``path`` when the block ends without an error.
 
-    For content that follows from the name: if another process was faster, its folder stays.
+    For content determined by the name: if another process was faster, its folder stays.
     """
     with _draft_folder(path) as draft:
         yield draft
@@ -76,9 +76,9 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_folder(path: Path) -> None:
-    """Take a folder away in one step, so that nobody opens half of it."""
+    """Remove a folder atomically, so that no reader sees half of it."""
     grave = _draft_of(path)
-    with suppress(FileNotFoundError):  # somebody else has already
+    with suppress(FileNotFoundError):  # already removed by another process
         path.rename(grave)
     shutil.rmtree(grave, ignore_errors=True)
 
@@ -93,15 +93,15 @@ def sweep_drafts(folder: Path, *, older_than: float = 0.0) -> None:
     """Remove drafts that a killed process left.
 
     Args:
-        folder: Where nobody else can be writing; or else:
-        older_than: Leave those alone that were begun within so many seconds.
+        folder: A folder that no other process is writing to, unless ``older_than`` is given.
+        older_than: Keep drafts younger than this, in seconds.
     """
     if not folder.is_dir():
         return
     for entry in folder.iterdir():
         if not entry.name.endswith(DRAFT):
             continue
-        with suppress(FileNotFoundError):  # its owner has finished just now
+        with suppress(FileNotFoundError):  # its owner has just finished
             if older_than and time.time() - entry.lstat().st_mtime < older_than:
                 continue
             if entry.is_dir() and not entry.is_symlink():
@@ -111,8 +111,8 @@ def sweep_drafts(folder: Path, *, older_than: float = 0.0) -> None:
 
 
 def flush_folder(path: Path) -> None:
-    """Wait until the names inside a folder are on the disk, where the system can do that."""
-    with suppress(PermissionError):  # Windows opens no folders
+    """Flush a folder's entries to disk, where the operating system supports it."""
+    with suppress(PermissionError):  # Windows cannot open folders
         _flush(path)
 
 
@@ -127,7 +127,7 @@ def file_hash(path: Path) -> str:
 
 @contextmanager
 def _draft_folder(path: Path) -> Iterator[Path]:
-    """An empty folder beside ``path``; what has not been renamed by the end goes."""
+    """An empty folder beside ``path``, removed at the end unless renamed."""
     draft = _draft_of(path)
     draft.mkdir()
     try:
@@ -145,7 +145,7 @@ def _flush_all(folder: Path) -> None:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """What the system says about a write, such as that the disk is full, with the name of the file."""
+    """Add the file name to errors of writing, such as a full disk."""
     try:
         yield
     except OSError as error:

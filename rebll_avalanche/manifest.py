@@ -1,7 +1,7 @@
-"""Which bytes a finished run wrote, so that later edits and damage are noticed.
+"""Hashes of the files of a finished run, to detect later edits and damage.
 
 ``manifest.json`` holds a SHA-256 of every result file. It protects against accidents, not against
-somebody who edits it as well. Runs of earlier versions have none and are read as they are.
+somebody who edits it as well. Runs of earlier versions have none and are not checked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COVERED = (CONFIG, METRICS, RESULTS, SCORES, MEMORY, LABEL_TABLES)
 
 
 def write_manifest(folder: Path, coming: Mapping[str, str] | None = None) -> None:
-    """Write down the hashes of a run's files.
+    """Write the hashes of a run's files.
 
     Args:
         folder: The run.
@@ -44,12 +44,12 @@ def write_manifest(folder: Path, coming: Mapping[str, str] | None = None) -> Non
 
 
 def changed_files(folder: Path, *, every_byte: bool = False) -> list[str]:
-    """What is wrong with the files of a finished run; nothing if there is no manifest.
+    """List problems with the files of a finished run; none if there is no manifest.
 
     Args:
         folder: The run.
-        every_byte: Also name a ``config.yaml`` that was rewritten with the same settings, for
-            instance because the data set has moved.
+        every_byte: Also report a ``config.yaml`` that was rewritten with equivalent settings, for
+            example because the data set has moved.
     """
     manifest = folder / MANIFEST
     if not manifest.is_file():
@@ -75,7 +75,7 @@ def changed_files(folder: Path, *, every_byte: bool = False) -> list[str]:
 
 
 def check_manifest(folder: Path) -> None:
-    """Refuse the results of a finished run that are not what the run wrote.
+    """Refuse results of a finished run that were modified.
 
     Raises:
         DamagedError: With the names of the files.
@@ -83,13 +83,13 @@ def check_manifest(folder: Path) -> None:
     problems = changed_files(folder)
     if problems:
         raise DamagedError(
-            f"the results in {folder} cannot be trusted: {', '.join(problems)}; put the files back, or "
-            f"delete {MANIFEST} to take them as they are"
+            f"the results in {folder} cannot be trusted: {', '.join(problems)}; restore the files, or "
+            f"delete {MANIFEST} to accept them as they are"
         )
 
 
 def _settings_hash(path: Path) -> str:
-    """A hash of ``config.yaml`` without what changes no result, such as where the data lie."""
+    """A hash of ``config.yaml`` without settings that do not affect results, such as data paths."""
     try:
         settings = flat(read_settings(path))
     except (OSError, ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""The one way to read a picture: upright, in RGB, eight bits per channel.
+"""Read images: upright, in RGB, eight bits per channel.
 
-Training, evaluation, caches and prediction all come here, so that a model never meets a picture that was
-read in another way than those that it learned from.
+Training, evaluation, caches and prediction all use this module, so that a model always gets images read
+in the same way.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from PIL import Image, UnidentifiedImageError
 
 from rebll_avalanche.errors import MissingFileError, PictureError, check_regular_file
 
-# Part of the key of everything that is made of pictures: raise it when they would come out differently.
+# Part of every cache key derived from images: increment it when a code change alters them.
 VERSION = 3
-# A file of a few kilobytes can ask for any amount of memory; no photograph is larger than this.
+# A small file can expand to any amount of memory; no photograph is larger than this.
 MAX_PIXELS = 178_956_970
 # Formats of pictures. Others that Pillow knows start programs (EPS) or hold no pictures.
 FORMATS = (
@@ -58,33 +58,33 @@ _UPRIGHT = {
 
 
 def read_picture(path: str | os.PathLike[str]) -> Image.Image:
-    """A picture file, upright and in RGB.
+    """Read an image file, upright and in RGB.
 
     Raises:
-        PictureError: When it is not a picture that can be decoded, with its path.
-        MissingFileError: When there is no such file.
+        PictureError: When it cannot be decoded, with its path.
+        MissingFileError: When it does not exist.
     """
     check_regular_file(path, PictureError)
     try:
         return _read(path)
-    # Decoders are many and each has its own way to fail: struct.error, KeyError, NotImplementedError ...
+    # Decoders raise many kinds of errors: struct.error, KeyError, NotImplementedError ...
     except Exception as error:
         raise PictureError(f"cannot read {os.fspath(path)}: {_why(error)}") from error
 
 
 def picture_problem(path: str) -> str:
-    """Why a picture file does not decode; empty if it does.
+    """Why an image file does not decode; empty if it does.
 
-    Only decoding tells: a download that broke off, a gap filled with zeros and a flipped bit in a table
-    all leave files that look whole from outside. At an eighth of its size, a JPEG answers in half of
-    the time or less, because what can fail is in the coded data and not in the pixels.
+    Only decoding detects an interrupted download, a gap filled with zeros or a flipped bit in a table:
+    their headers look valid. Decoding a JPEG at an eighth of its size takes half the time or less and
+    still reads all coded data.
     """
     try:
         check_regular_file(path, PictureError)
         if not os.path.getsize(path):
             return "empty"
         _read(path, draft=True)
-    except MemoryError:  # says more about the machine than about the file
+    except MemoryError:  # a property of the machine, not of the file
         raise
     except MissingFileError:
         return "missing"
@@ -94,10 +94,10 @@ def picture_problem(path: str) -> str:
 
 
 def to_rgb(picture: Image.Image) -> Image.Image:
-    """One of Pillow's pictures, upright and in RGB; itself if it is that already.
+    """Convert a Pillow image to upright RGB; unchanged if it already is.
 
-    What is transparent becomes white. Pictures of more than eight bits are scaled by the range of their
-    format, not cut off at 255.
+    Transparent areas become white. Images of more than eight bits are scaled by the range of their
+    format, not clipped at 255.
     """
     picture.load()
     turn = _UPRIGHT.get(_orientation(picture))
@@ -111,7 +111,7 @@ def to_rgb(picture: Image.Image) -> Image.Image:
     if turn is not None:
         rgb = rgb.transpose(turn)
     if rgb is not picture:
-        rgb.info = {}  # or the orientation would be followed once more
+        rgb.info = {}  # otherwise the orientation would be applied twice
     return rgb
 
 
@@ -129,17 +129,17 @@ def _read(path: str | os.PathLike[str], draft: bool = False) -> Image.Image:
 
 @cache
 def _formats() -> list[str]:
-    Image.init()  # an older Pillow knows fewer, and does not take the names of others
+    Image.init()  # an older Pillow has fewer formats and refuses unknown names
     return [name for name in FORMATS if name in Image.OPEN]
 
 
 def _orientation(picture: Image.Image) -> int:
-    """How the camera was held; 1, upright, where nothing readable says so."""
+    """EXIF orientation of an image; 1, upright, if there is none."""
     if not {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"} & picture.info.keys():
         return 1
     try:
         return int(picture.getexif().get(_ORIENTATION, 1))
-    except Exception:  # a damaged note about a picture is no reason to refuse it
+    except Exception:  # damaged metadata is no reason to refuse an image
         return 1
 
 
@@ -152,14 +152,14 @@ def _eight_bits(picture: Image.Image) -> Image.Image:
 
 
 def _range(picture: Image.Image, pixels: np.ndarray) -> float:
-    """The value that stands for white."""
+    """The value of white."""
     if getattr(picture, "tag_v2", {}).get(_BITS_PER_SAMPLE) == (12,):
         return 2**12 - 1
     if picture.mode.startswith("I;16"):
         return 2**16 - 1
     largest = float(pixels.max())
     if picture.mode == "F":
-        # Numbers of no fixed range: mostly 0 to 1, or what an integer picture would hold.
+        # Floating point has no fixed range: usually 0 to 1, or the range of an integer format.
         return next((white for white in (1.0, 255.0, 65535.0) if largest <= white), largest)
     return max(largest, 2**16 - 1)
 
@@ -173,7 +173,7 @@ def _on_white(picture: Image.Image) -> Image.Image:
 def _why(error: Exception) -> str:
     if isinstance(
         error, UnidentifiedImageError
-    ):  # its own text names the path, but copies share this
+    ):  # not its own text, which names the path: copies share this result
         return "not a picture"
     text = str(error)
     return text if isinstance(error, OSError | SyntaxError | ValueError) and text else repr(error)

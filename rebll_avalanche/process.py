@@ -1,4 +1,4 @@
-"""What a process that starts runs sets up first: freed memory, signals, warnings."""
+"""Set up a process that executes runs: freed memory, signals, warnings."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from typing import Any
 
 PACKAGE = Path(__file__).parent
 
-# Of glibc's malloc.h.
+# From glibc's malloc.h.
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
-# Variables by which a user sets the same.
+# Environment variables that set the same.
 OWN_CHOICES = ("MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
 
 
 def keep_freed_memory() -> bool:
-    """Ask the C library to keep memory that tensors on the CPU free, for the rest of this process.
+    """Make the C library keep memory freed by CPU tensors, for the rest of this process.
 
-    Linux's gives large blocks back to the system, which then has to clear every page of the next one:
-    most of the time of an evaluation at 224 px. Kept memory does not count as free to other processes,
-    and a run may hold somewhat more of it. ``rebll`` does this in its own processes; a script of yours
-    may call it before anything else.
+    On Linux it returns large blocks to the system, which has to clear every page of the next one: most
+    of the time of an evaluation at 224 px. Kept memory is not available to other processes, and a run
+    may use somewhat more of it. ``rebll`` does this in its own processes; your own script may call it
+    before anything else.
 
     Returns:
-        Whether it was asked: not another C library, which has no such setting, nor where one of
+        Whether it was set: not for a C library without this setting, nor if one of
         :data:`OWN_CHOICES` is set.
     """
     if any(name in os.environ for name in OWN_CHOICES):
@@ -66,10 +66,10 @@ def speaks_for_all() -> bool:
 
 
 def pass_on_warnings(tell: Callable[[str], None]) -> None:
-    """From now on, tell warnings of this package; those of others stay out of the way."""
+    """Pass this package's warnings to a function, and hide those of other packages."""
 
     def show(message: Warning | str, category: type[Warning], filename: str, *_: Any) -> None:
-        # By folder, not by name: an environment may lie in a folder that is called like this package.
+        # By folder, not by name: an environment may be in a folder with the name of this package.
         if category is UserWarning and PACKAGE in Path(filename).parents:
             tell(str(message))
 

@@ -1,4 +1,4 @@
-"""What lies in a run folder under which name, and when two runs are the same experiment."""
+"""File names in a run folder, and when two runs are the same experiment."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ import yaml
 
 from rebll_avalanche.errors import DamagedError, UnsafeError
 
-CONFIG = "config.yaml"  # the settings, and what else the results depend on
+CONFIG = "config.yaml"  # the settings, and everything else that affects results
 METRICS = "metrics.jsonl"  # a line per finished experience
-RESULTS = "results.csv"  # the same as a table; written when the last experience is over
+RESULTS = "results.csv"  # the same as a table; written after the last experience
 SCORES = "scores.npz"  # of the test images, after the newest experience
 MEMORY = "memory.npz"  # the labels of the memory and where they come from
-CHECKPOINT = "checkpoint"  # a folder; from where a stopped run goes on
+CHECKPOINT = "checkpoint"  # a folder; from which a stopped run resumes
 LOCK = ".lock"  # held by the process that runs
-REPORT = "report.html"  # the page of this run alone
+REPORT = "report.html"  # the report of this run
 CAMS, CAM_INDEX = "cam", "cam.json"  # a folder of class activation maps, and what is on them
 TEXT_LOG, TENSORBOARD, WANDB_ID = "log.txt", "tensorboard", "wandb-id.txt"  # of loggers
 MANIFEST = "manifest.json"  # hashes of the files above, once the run is finished
-LABEL_TABLES = (
-    "label_tables.json"  # hashes of the tables of labels that it has learned from, row by row
-)
+LABEL_TABLES = "label_tables.json"  # hashes of its label tables, row by row
 
-# Two runs may differ in settings of both kinds and still be the same experiment. The first change no bit
-# of a result; under the second, sums are rounded or random numbers drawn in another order.
+# Two runs may differ in settings of both kinds and still be the same experiment. The first do not affect
+# results at all; the second only change rounding or the order of random numbers.
 SAME_BITS = ("benchmark.root", "benchmark.image_cache", "loggers")
 SAME_EXPERIMENT = (
     "evaluation.batch_size",
@@ -58,10 +56,10 @@ def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def changes(
     old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[Any, Any]], dict[str, tuple[Any, Any]]]:
-    """The settings that tell two configurations apart, with both values.
+    """Settings that differ between two configurations, with both values.
 
     Returns:
-        Those that make them different experiments, and those that only change some bits.
+        Those that make them different experiments, and those that only change rounding.
 
     >>> changes({"seed": 0, "training": {"num_workers": 0}}, {"seed": 1, "training": {"num_workers": 2}})
     ({'seed': (0, 1)}, {'training.num_workers': (0, 2)})
@@ -91,14 +89,14 @@ def config_of(folder: Path) -> Path:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML without aliases inside of what an alias stands for, which could grow without end."""
+    """YAML loader that refuses aliases inside anchors, which could expand exponentially."""
 
     _inside = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.events.AliasEvent):
             if self._inside:
-                raise yaml.YAMLError("aliases inside of anchors are not read")
+                raise yaml.YAMLError("aliases inside of anchors are not supported")
             return super().compose_node(parent, index)
         anchored = self.peek_event().anchor is not None  # type: ignore[no-untyped-call]
         self._inside += anchored
@@ -111,28 +109,28 @@ def read_settings(path: Path) -> dict[str, Any]:
     """The content of a ``config.yaml``.
 
     Raises:
-        DamagedError: When it is not readable, or holds something else than settings.
+        DamagedError: When it is not readable, or does not hold settings.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _PlainLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())[:300]
-        raise DamagedError(f"{path} is damaged: {problem}; put back a copy of it") from error
+        raise DamagedError(f"{path} is damaged: {problem}; restore a copy of it") from error
     sections = ("benchmark", "model", "method", "training", "evaluation", "method_as_run")
     if not isinstance(content, dict):
-        raise DamagedError(f"{path} holds no settings; put back a copy of it")
+        raise DamagedError(f"{path} holds no settings; restore a copy of it")
     for name in (*sections, "weights", "versions", "environment"):
         if not isinstance(content.get(name, {}), dict):
             raise DamagedError(
-                f"{path}: {name} must be a section of settings; put back a copy of it"
+                f"{path}: {name} must be a section of settings; restore a copy of it"
             )
     return content
 
 
 def check_no_links(folder: Path) -> None:
-    """Refuse a run folder whose files could lead somewhere else, as one from a stranger may.
+    """Refuse a run folder with files that could point outside it, as one from a stranger may have.
 
-    Links that Weights & Biases makes inside its own folder, and that stay there, are let alone.
+    Links that Weights & Biases creates inside its own folder, and that stay there, are accepted.
 
     Raises:
         UnsafeError: Naming the first link, pipe or device.
@@ -147,6 +145,6 @@ def check_no_links(folder: Path) -> None:
                 continue
             kind = "a symbolic link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
             raise UnsafeError(
-                f"{path} is {kind}, which could lead out of the run folder; delete it, or put the file "
-                "itself in its place"
+                f"{path} is {kind}, which could lead out of the run folder; delete it, or replace it "
+                "by the file itself"
             )

@@ -1,4 +1,4 @@
-"""Choices among words: refusing a wrong one, and naming those that come near."""
+"""Check choices among words and suggest the nearest ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Refuse a value that is none of the choices.
+    """Refuse a value that is not one of the choices.
 
     Raises:
         ValueError: Naming the argument, the value and the choices.
@@ -22,13 +22,13 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
 
 
 def nearest(wrong: str, right: Iterable[str], count: int | None = None, cutoff: float = 0) -> str:
-    """The words that come nearest to a wrong one, separated by commas; all of them by default.
+    """The valid words most similar to a wrong one, separated by commas; all of them by default.
 
     Args:
-        wrong: What was given.
-        right: What could have been given.
-        count: At most so many.
-        cutoff: From 0 to 1: how similar a word must be.
+        wrong: The given word.
+        right: The valid words.
+        count: Maximum number of words.
+        cutoff: Minimum similarity, from 0 to 1.
 
     >>> nearest("alpah", ["beta", "alpha", "gamma"], count=1)
     'alpha'
@@ -39,7 +39,7 @@ def nearest(wrong: str, right: Iterable[str], count: int | None = None, cutoff: 
 
 
 def printable(text: str) -> str:
-    """A text for a terminal: control characters, which could move the cursor or worse, are spelled out.
+    """Escape control characters, which could for example move the cursor of a terminal.
 
     >>> printable("dog\\x1b[2J")
     'dog\\\\x1b[2J'

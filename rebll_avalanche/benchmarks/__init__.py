@@ -1,6 +1,6 @@
-"""Benchmarks: streams of multi-label experiences from data sets, own images, or drawn scenes.
+"""Benchmarks: streams of multi-label experiences from data sets, your own images, or synthetic scenes.
 
-Avalanche is imported when a name is first used: a trained model reads pictures without it.
+Avalanche is imported when a name is first used: a trained model reads images without it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-# Where each name lives.
+# The module of each name.
 _EXPORTS = {
     "COCO2014": "coco",
     "VOC2007": "voc",

@@ -1,10 +1,10 @@
-"""Decoded, resized pictures kept on disk, so that an epoch reads memory instead of JPEG.
+"""Disk cache of decoded, resized images, so that an epoch does not decode JPEG files.
 
 One folder holds ``images.npy`` (``uint8 [files, side, side, 3]``, mapped into memory and shared by all
-workers and runs) and a checksum per picture. It is named after the size and the content of the files,
-so copies of a data set share it and a changed picture gives another. It is built under another name
-and renamed at the end: whoever sees the folder sees it complete, and of two processes that build it at
-once the second throws its copy away.
+workers and runs) and a checksum per image. Its name is derived from the size and the content of the files,
+so copies of a data set share a cache and a changed image gives a new one. It is built under a temporary
+name and renamed at the end, so it is always complete; of two processes that build it at the same time,
+the second discards its copy.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.files import new_folder, remove_folder
 from rebll_avalanche.pictures import VERSION, read_picture
 
-# Pictures whose checksum is compared on open, spread over the whole file: a damaged cache is mostly found
-# before training. The others are compared when they are read for the first time.
+# Images whose checksum is compared on open, spread over the whole file, to detect most damage before
+# training. The others are compared when they are first read.
 SPOT_CHECKS = 64
 BLOCK = 1 << 20
 
 
 class ImageCache:
-    """Pictures of the size they are trained at, decoded once; see :func:`cached_images`.
+    """Images decoded once, at training size; see :func:`cached_images`.
 
     Args:
-        folder: One that :func:`cached_images` has built.
-        shape: What its pictures must look like together.
+        folder: A folder built by :func:`cached_images`.
+        shape: Expected shape of the array of all images.
 
     Raises:
-        DamagedError: When the folder does not hold what was once written there.
+        DamagedError: When the content of the folder is damaged.
     """
 
     pictures = True
@@ -70,27 +70,27 @@ class ImageCache:
         return picture
 
     def check(self, indices: Iterable[int]) -> None:
-        """Compare pictures with their checksums, each once.
+        """Compare images with their checksums, each once.
 
         Raises:
-            DamagedError: Naming the first that is not what was written.
+            DamagedError: Naming the first damaged image.
         """
         for index in indices:
             if self._checked[index]:
                 continue
             if zlib.crc32(self.array[index]) != self._checksums[index]:
                 raise DamagedError(
-                    f"picture {index} in {self.folder} is not what was written; delete that folder, and "
-                    "the same command builds it again and goes on"
+                    f"image {index} in {self.folder} is damaged; delete that folder and run the same "
+                    "command again, which rebuilds it and continues"
                 )
             self._checked[index] = True
 
     def _map(self) -> np.ndarray:
-        # A plain array on the map: NumPy's own kind takes 3 us more to give out a row.
+        # A plain array over the map: indexing np.memmap takes 3 us longer per row.
         return np.asarray(np.load(self.folder / "images.npy", mmap_mode="r"))
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker or a checkpoint gets the address, not a copy of all pictures.
+        # A worker or a checkpoint gets the path, not a copy of all images.
         return {**self.__dict__, "array": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -101,13 +101,13 @@ class ImageCache:
 def cached_images(
     files: ImageFiles, found: Sequence[Content], image_size: int, folder: str | Path
 ) -> ImageCache:
-    """The pictures of some files as squares, decoded now unless that has been done before.
+    """Open the cache of some image files, or build it first.
 
     Args:
-        files: Which pictures.
-        found: What ``files.contents()`` says of them; pictures with a problem stay black.
-        image_size: Side of the squares.
-        folder: Where caches live; one folder serves any number of data sets and sizes.
+        files: The image files.
+        found: Result of ``files.contents()``; unreadable images stay black.
+        image_size: Side of the square images.
+        folder: Folder of all caches, for any number of data sets and sizes.
     """
     place = Path(folder).expanduser() / f"{image_size}px-{_key(found, image_size)}"
     shape = (len(files), image_size, image_size, 3)
@@ -115,7 +115,7 @@ def cached_images(
         try:
             return ImageCache(place, shape)
         except (ValueError, OSError, EOFError) as error:
-            warnings.warn(f"{place} is damaged ({error}) and is built again", stacklevel=2)
+            warnings.warn(f"{place} is damaged ({error}) and will be rebuilt", stacklevel=2)
             remove_folder(place)
     place.parent.mkdir(parents=True, exist_ok=True)
     with new_folder(place) as draft:
@@ -145,7 +145,7 @@ def _build(
             images[index] = np.asarray(resize(read_picture(files.path(index)), image_size))
         checksums[index] = zlib.crc32(images[index])
 
-    # Pillow decodes outside of the interpreter's lock, so threads use all cores.
+    # Pillow releases the global interpreter lock while decoding, so threads use all cores.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         work = pool.map(fill, range(len(files)))
         for _ in tqdm(work, total=len(files), desc=f"decoding to {image_size} px", disable=None):
@@ -155,10 +155,10 @@ def _build(
 
 
 def _room_for(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np.uint8]]:
-    """A new file mapped into memory, with its whole space on the disk taken now.
+    """Create a memory-mapped file with all its disk space allocated.
 
-    A map of a file with gaps takes space when it is written to, and where there is none left the system
-    ends the process. Here, it is an error that can be told.
+    A sparse file allocates space on writing, and if the disk is full the process is killed. Allocating
+    it here raises an error instead.
 
     Raises:
         OSError: When the disk has no room.
@@ -168,7 +168,7 @@ def _room_for(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np.
         with open(path, "r+b") as file:
             _reserve(file, path.stat().st_size)
     except OSError as error:
-        needed = f"{math.prod(shape) / 1e6:.0f} MB of decoded pictures do not fit"
+        needed = f"{math.prod(shape) / 1e6:.0f} MB of decoded images do not fit"
         reason = (
             f"{needed} ({error.strerror}); free the space, or choose another image_cache folder"
         )

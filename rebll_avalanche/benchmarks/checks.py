@@ -1,4 +1,4 @@
-"""What must be right before streams are built, said in words when it is not."""
+"""Check inputs and labels before streams are built."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rebll_avalanche.labels import check_targets
 
 
 def checked_split(name: str, images: Any, labels: Any) -> tuple[Source, Tensor]:
-    """The source and the label matrix behind what a user passes for one split."""
+    """Convert the user's images and labels of one split to a source and a label matrix."""
     source = as_source(images)
     try:
         matrix = torch.as_tensor(labels, dtype=torch.float32)
@@ -38,24 +38,24 @@ def usable_source(
     image_cache: str | Path | None,
     on_error: str,
 ) -> tuple[Source, Tensor]:
-    """The source itself or its cache, and a boolean for each input that can be read.
+    """Return the source or its cache, and a boolean per input: whether it can be read.
 
-    Every file is decoded once to know that, at the first start with it; see
-    :mod:`rebll_avalanche.benchmarks.contents`. A file that breaks later, while a run is on, is an error
-    that names it.
+    Every file is decoded once to check this, on first use; see
+    :mod:`rebll_avalanche.benchmarks.contents`. A file that becomes unreadable during a run raises an
+    error with its name.
 
     Args:
-        name: Of the split, for messages.
-        source: Where inputs come from.
-        image_size: Side of the squares that a cache keeps.
-        image_cache: The folder of caches, if there is to be one.
+        name: Name of the split, for messages.
+        source: The inputs.
+        image_size: Side of the cached square images.
+        image_cache: The folder of caches; None for no cache.
         on_error: ``"raise"`` or ``"skip"``.
     """
     usable = torch.ones(len(source), dtype=torch.bool)
     if not isinstance(source, ImageFiles):
         return source, usable
     if image_cache is not None and image_size is None:
-        raise ValueError("image_cache= keeps pictures of one size; pass image_size=... as well")
+        raise ValueError("image_cache= requires images of one size; pass image_size=... as well")
     found = source.contents()
     problems = {index: content.problem for index, content in enumerate(found) if content.problem}
     _report(name, source, problems, on_error)
@@ -75,6 +75,6 @@ def _report(name: str, files: ImageFiles, problems: dict[int, str], on_error: st
         return
     kind = MissingFileError if set(problems.values()) == {"missing"} else PictureError
     raise kind(
-        f"{message}; repair them, or go on without them: on_error='skip' in Python, on a command line "
-        "--benchmark.on_error skip (rebll extend: --on-error skip)"
+        f"{message}; repair them, or skip them: on_error='skip' in Python, --benchmark.on_error skip on "
+        "a command line (rebll extend: --on-error skip)"
     )

@@ -22,14 +22,14 @@ from rebll_avalanche.words import check_choice
 
 
 class COCO2014(MultiLabelBenchmark):
-    """Streams from MS-COCO 2014: trained on ``train2014``, tested on ``val2014``.
+    """Streams from MS-COCO 2014: training on ``train2014``, testing on ``val2014``.
 
     Columns are the classes in alphabetical order. Images without any object are in no experience.
 
     Args:
         scenario: ``"B20-C4"``, one list of classes per experience, or a :class:`Scenario`.
         root: The folder that holds ``train2014``, ``val2014`` and ``annotations``.
-        crowd: What a class becomes of which an image shows only a crowd: ``"drop"`` absent,
+        crowd: Label for a class whose only instances are marked as a crowd: ``"drop"`` absent,
             ``"keep"`` present, ``"unknown"`` not annotated.
         image_size: Side of the square that images are resized to.
         train_transform: Instead of the paper's augmentation, :func:`training_transform`.
@@ -71,7 +71,7 @@ def read_coco(root: str | Path, split: str, *, crowd: str = "drop") -> LabelTabl
     """The label table of one split; see :class:`COCO2014`.
 
     Raises:
-        FileNotFoundError: When annotations or images are not there.
+        FileNotFoundError: When annotations or images are missing.
         ValueError: When the annotations cannot be read.
     """
     folder = Path(root).expanduser().resolve()

@@ -1,10 +1,9 @@
-"""What files contain: a hash of every file's bytes, and whether it is a picture that decodes.
+"""Hash files and check whether they decode as images; both are cached by content.
 
-Both are remembered in one SQLite file, so that a second start asks the file system for sizes and times
-instead of reading everything again. A file counts as unchanged while its path, its size and its times of
-writing and of status change are the same. The last of these moves with every write, also when a copying
-tool puts the time of writing back, so only a changed clock could hide other bytes; deleting the SQLite
-file makes the next start read everything.
+The results are stored in one SQLite file, so that a second start only reads sizes and times from the file
+system. A file counts as unchanged while its path, size, modification time (mtime) and status-change time
+(ctime) are the same. The ctime changes with every write, even if a copying tool restores the mtime, so
+only a changed clock could hide a modification; delete the SQLite file to read everything again.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from tqdm import tqdm
 from rebll_avalanche.errors import RebllError, check_regular_file
 from rebll_avalanche.pictures import VERSION
 
-# Clocks of file systems tick in steps: what changed just now may change again within the same tick.
+# File-system timestamps are coarse: a file changed just now may change again with the same timestamp.
 SETTLED_NANOSECONDS = 2 * 10**9
-# So many files are read, and then remembered, at a time; a stop in between loses no more.
+# Number of files read before their results are stored; an interruption loses at most these.
 CHUNK = 1024
 
 Stamp = tuple[int, int, int]
 
-# A table of its own for every way to read pictures: what did not decode in one may do so in another.
+# One table per version of the image reader: what did not decode in one may do so in another.
 PROBLEMS = f"problems_{VERSION}"
 TABLES = f"""
 CREATE TABLE IF NOT EXISTS files
@@ -50,11 +49,11 @@ REMEMBER_FILE = "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)"
 
 @dataclass(frozen=True)
 class Content:
-    """What is in one file.
+    """Hash and validity of one file.
 
     Attributes:
-        digest: A hash of its bytes, the same wherever the file lies; ``"missing"`` if it cannot be read.
-        problem: Why it is of no use; empty if it is not.
+        digest: A hash of its bytes; ``"missing"`` if it cannot be read.
+        problem: Why it cannot be used; empty if it can.
     """
 
     digest: str
@@ -62,7 +61,7 @@ class Content:
 
 
 def cache_folder() -> Path:
-    """Where this package keeps what it can make again: ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    """This package's cache folder, in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "rebll_avalanche"
 
@@ -70,19 +69,19 @@ def cache_folder() -> Path:
 def contents(
     paths: Sequence[str], check: Callable[[str], str] | None = None, doing: str = "reading files"
 ) -> list[Content]:
-    """The content of each file, read only if it is not known from an earlier time.
+    """Return the content of each file, read only if it is not in the cache.
 
     Args:
-        paths: Any files; those that are missing are no error.
-        check: Says what is wrong with a file, or nothing. The answer must depend on its bytes alone,
-            for it is remembered by these: a copy in another folder is not checked again.
-        doing: What to call this on a progress bar.
+        paths: Any files; missing files are not an error.
+        check: Returns the problem of a file, or an empty text. It must depend on the bytes alone,
+            because results are cached by content: a copy in another folder is not checked again.
+        doing: Label of the progress bar.
     """
     absolute = [os.path.abspath(path) for path in paths]
     found: dict[str, Content] = {}
     with closing(_open(cache_folder() / "files.sqlite")) as memory:
         unknown = []
-        memory.execute("BEGIN")  # or every row takes and gives back the lock on the file
+        memory.execute("BEGIN")  # one transaction: otherwise every row locks the file anew
         for path in dict.fromkeys(absolute):
             row = memory.execute(KNOWN, (os.fsencode(path),)).fetchone()
             if row and row[:3] == _stamp(path) and (check is None or row[4] is not None):
@@ -90,7 +89,7 @@ def contents(
             else:
                 unknown.append(path)
         memory.rollback()
-        # Reading, hashing and decoding happen outside of the interpreter's lock.
+        # Reading, hashing and decoding release the global interpreter lock.
         with (
             ThreadPoolExecutor(os.cpu_count()) as pool,
             tqdm(total=len(unknown), desc=doing, disable=None, delay=2) as bar,
@@ -108,7 +107,7 @@ def _read(
     pool: ThreadPoolExecutor,
     memory: sqlite3.Connection,
 ) -> dict[str, Content]:
-    """Hash some files, check those whose content is new, remember both."""
+    """Hash some files, check those with new content, and store both results."""
     now = time.time_ns()
     found: dict[str, Content] = {}
     settled, unchecked = [], {}
@@ -139,13 +138,13 @@ def _read(
             memory.executemany(REMEMBER_PROBLEM, new.items())
             memory.executemany(REMEMBER_FILE, settled)
     except sqlite3.OperationalError as error:
-        warnings.warn(f"what files contain is not remembered: {error}", stacklevel=4)
+        warnings.warn(f"checks of files are not cached: {error}", stacklevel=4)
     return found
 
 
 def _hash(path: str) -> tuple[Stamp | None, str, str]:
-    """When a file was last changed, a hash of its bytes, and why it could not be read."""
-    stamp = _stamp(path)  # before reading: a change while this reads gives the file another one
+    """Return a file's timestamps, a hash of its bytes, and why it could not be read."""
+    stamp = _stamp(path)  # before reading: a later change gives another stamp
     try:
         check_regular_file(path, RebllError)
         with open(path, "rb") as file:
@@ -165,7 +164,7 @@ def _stamp(path: str) -> Stamp | None:
 
 
 def _open(place: Path) -> sqlite3.Connection:
-    """The memory of earlier starts; an empty one where that cannot be had."""
+    """Open the cache of earlier starts, or an empty one in memory if that fails."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -173,11 +172,11 @@ def _open(place: Path) -> sqlite3.Connection:
         except sqlite3.OperationalError:
             raise
         except sqlite3.DatabaseError as error:
-            warnings.warn(f"{place} is damaged ({error}) and is built again", stacklevel=4)
+            warnings.warn(f"{place} is damaged ({error}) and will be rebuilt", stacklevel=4)
             place.unlink()
             return _connect(str(place))
     except (OSError, sqlite3.OperationalError) as error:
-        warnings.warn(f"what files contain is not remembered: {place}: {error}", stacklevel=4)
+        warnings.warn(f"checks of files are not cached: {place}: {error}", stacklevel=4)
         return _connect(":memory:")
 
 

@@ -1,4 +1,4 @@
-"""Samples of one experience, and the Avalanche data set around them that reads whole batches."""
+"""Samples of one experience, and an Avalanche data set that reads whole batches of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rebll_avalanche.benchmarks.transforms import only_unit_range, unit_batch
 
 
 class Stacked(Sequence[tuple[Tensor, Tensor]]):
-    """The samples of a batch whose inputs and targets were taken from their arrays at once."""
+    """Samples of a batch whose inputs and targets are already stacked."""
 
     def __init__(self, inputs: Tensor, targets: Tensor) -> None:
         self.columns = [inputs, targets]
@@ -31,16 +31,16 @@ class Stacked(Sequence[tuple[Tensor, Tensor]]):
 
 
 def collate(samples: Sequence[Any]) -> Any:
-    """A batch as torch makes it of samples, without stacking what is stacked already."""
+    """Torch's default collation, skipped for samples that are already stacked."""
     return samples.columns if isinstance(samples, Stacked) else default_collate(samples)  # type: ignore[arg-type]
 
 
 class Samples(Dataset[tuple[Any, Tensor]]):
-    """Some images of a source, each with the labels that one experience gives it.
+    """Some images of a source with their labels in one experience.
 
     Args:
-        source: Where inputs come from.
-        indices: Which of them, in order.
+        source: The inputs.
+        indices: Indices into the source, in order.
         targets: ``[samples, classes]``, one row per index.
     """
 
@@ -50,7 +50,7 @@ class Samples(Dataset[tuple[Any, Tensor]]):
 
     def __init__(self, source: Source, indices: Tensor, targets: Tensor) -> None:
         self.source = source
-        # NumPy, which gives out single numbers ten times as fast as torch.
+        # NumPy, because reading single numbers is ten times as fast as in torch.
         self.indices = indices.numpy()
         self.targets = targets
 
@@ -61,16 +61,16 @@ class Samples(Dataset[tuple[Any, Tensor]]):
         return self.source[int(self.indices[index])], self.targets[index]
 
     def read(self, rows: np.ndarray) -> Iterator[tuple[Any, Tensor]]:
-        """The same for many samples, one after the other: no more than one picture at a time."""
+        """Read many samples one after the other, with one image in memory at a time."""
         inputs = (self.source[index] for index in self.indices[rows].tolist())
         return zip(inputs, self.targets[torch.from_numpy(rows)].unbind(), strict=True)
 
     def stacked(self, rows: np.ndarray, steps: Sequence[Any]) -> Stacked | None:
-        """Samples as one batch, where inputs lie in one array and need little to become tensors.
+        """Samples as one batch, if inputs are in one array and transforms only convert to tensors.
 
         Args:
-            rows: Which samples.
-            steps: What is to be done to each input.
+            rows: Indices of the samples.
+            steps: Transforms of the inputs.
         """
         indices, source = self.indices[rows], self.source
         if isinstance(source, Rows) and not steps:
@@ -87,11 +87,11 @@ class Samples(Dataset[tuple[Any, Tensor]]):
 
 
 class MultiLabelDataset(AvalancheDataset):
-    """An Avalanche data set that torch's loaders may ask for a batch at a time.
+    """An Avalanche data set from which torch's loaders can read whole batches.
 
-    Avalanche's own is asked sample by sample and looks through its layers of subsets and transforms each
-    time, which takes longer than to read a feature vector. Here that is done once per batch; samples are
-    the same, and in the same order, so that random transforms draw the same numbers.
+    Avalanche's own resolves its nested subsets and transforms for every sample, which takes longer than
+    reading a feature vector. Here this is done once per batch; the samples and their order are the same,
+    so random transforms draw the same numbers.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> Sequence[Any]:
@@ -103,7 +103,7 @@ class MultiLabelDataset(AvalancheDataset):
         rows = np.asarray(indices)
         transforms: list[Any] = []  # of the innermost layer first
         while not isinstance(layer, Samples):
-            if len(getattr(layer, "_datasets", ())) != 1:  # several together, or somebody else's
+            if len(getattr(layer, "_datasets", ())) != 1:  # concatenated or foreign data sets
                 return [self[index] for index in indices]
             if layer._indices is not None:
                 rows = np.array([layer._indices[row] for row in rows])

@@ -1,4 +1,4 @@
-"""Writing scenes to disk: as two well-known data sets are laid out, or with a CSV file of labels."""
+"""Write scenes to disk in the layout of VOC or COCO, or with a CSV file of labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_voc_split(
 
     Args:
         root: Where ``VOCdevkit`` is or will be.
-        split: ``"trainval"``, ``"test"`` ...: the name of the list of images.
+        split: Name of the image list: ``"trainval"``, ``"test"`` ...
         scenes: What to write.
         class_names: The name of each label column.
         first: The number of the first image; splits of one devkit share one numbering.

@@ -1,4 +1,4 @@
-"""Scenes of several objects, drawn by code, all of them at once."""
+"""Synthetic scenes of several objects, drawn for all scenes at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHUNK = 256
 
 @dataclass(frozen=True)
 class Scenes:
-    """Pictures, their labels, and where each object is.
+    """Images, labels, and bounding boxes of all objects.
 
     Attributes:
         images: ``uint8 [scenes, side, side, 3]``.
@@ -44,10 +44,10 @@ def draw_scenes(count: int, image_size: int, seed: int, split: int = 0) -> Scene
     """Draw scenes; the same arguments give the same scenes.
 
     Args:
-        count: How many.
+        count: Number of scenes.
         image_size: Side in pixels.
-        seed: Of everything random.
-        split: Another number for scenes that have nothing in common, such as those to test on.
+        seed: Random seed.
+        split: A different number gives independent scenes, such as test scenes.
     """
     rng = np.random.default_rng([seed, split])
     labels = deal_labels(count, rng)
@@ -70,8 +70,8 @@ def draw_scenes(count: int, image_size: int, seed: int, split: int = 0) -> Scene
 def deal_labels(count: int, rng: np.random.Generator) -> np.ndarray:
     """Boolean ``[scenes, 20]`` with VOC's class frequencies and at least one class per scene.
 
-    As many tickets per class as scenes should show it are shuffled and dealt: one to each scene, the
-    rest to scenes at random.
+    The positive labels of all classes are shuffled; each scene gets one, and the rest are assigned at
+    random.
     """
     tickets = np.repeat(np.arange(len(FREQUENCIES)), np.round(FREQUENCIES * count).astype(int))
     rng.shuffle(tickets)
@@ -87,9 +87,9 @@ def deal_labels(count: int, rng: np.random.Generator) -> np.ndarray:
 def _arrange(
     labels: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What stands where: kind (-1 for none), centre and radius of each slot, clutter first."""
+    """Kind (-1 for none), centre and radius of each slot, clutter first."""
     count = len(labels)
-    # Some classes stand twice in a scene; those that find no slot any more stand once.
+    # Some classes have two objects in a scene, if there is a free slot.
     weight = labels + labels * rng.random(labels.shape)
     twice = np.concatenate([weight, (weight > 1.75) * 0.5], axis=1)
     ranked = np.argsort(-twice, axis=1, kind="stable")[:, :MAX_OBJECTS]
@@ -106,7 +106,7 @@ def _arrange(
 
 
 def _spread(kind: np.ndarray, radius: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Centres that keep objects apart where there is room: the best of some random places."""
+    """Centres that keep objects apart where possible: the best of some random positions."""
     count, slots = kind.shape
     tries = 12
     centre = np.zeros((count, slots, 2))
@@ -124,7 +124,7 @@ def _spread(kind: np.ndarray, radius: np.ndarray, rng: np.random.Generator) -> n
 
 
 def _backgrounds(count: int, side: int, rng: np.random.Generator) -> np.ndarray:
-    """Dark clouds of colour, with a spare line and column for what falls out of the picture."""
+    """Dark clouds of colour, with a spare row and column for pixels outside the image."""
     cells = 5
     grey = rng.uniform(0.1, 0.45, (count, 1, 1, 1))
     tint = grey + rng.normal(0, 0.05, (count, 1, 1, 3))
@@ -190,14 +190,14 @@ def _paint(
     stretch: np.ndarray,
     colours: np.ndarray,
 ) -> None:
-    """Paint the same shape into several scenes, each with its own place, size, turn and colours."""
+    """Paint the same shape into several scenes, each with its own position, size, rotation and colours."""
     side = canvas.shape[1] - 1
-    # A square of this radius, turned and stretched as far as it may be, stays within the window.
+    # The window contains a square of this radius at maximum rotation and stretch.
     reach = int(np.ceil(radius.max() * 1.6))
     window = np.arange(-reach, reach + 1)
     corner = np.floor(centre).astype(int)
     columns, lines = corner[:, :1] + window, corner[:, 1:] + window
-    # Four points per pixel: edges get a soft border.
+    # Four points per pixel, for anti-aliased edges.
     offsets = (0.25, 0.75)
     cos, sin, stretch = (
         value.astype(np.float32)[:, None, None] for value in (np.cos(angle), np.sin(angle), stretch)
@@ -209,7 +209,7 @@ def _paint(
             y = ((lines + dy - centre[:, 1:]) / radius[:, None]).astype(np.float32)[:, :, None]
             cover += shape((cos * x + sin * y) * stretch, (cos * y - sin * x) / stretch)
     cover /= len(offsets) ** 2
-    # What falls out of the picture lands on the spare line and column.
+    # Pixels outside the image go to the spare row and column.
     columns[(columns < 0) | (columns > side)] = side
     lines[(lines < 0) | (lines > side)] = side
     fade = np.linspace(0, 1, len(window), dtype=np.float32)[None, :, None, None]

@@ -1,4 +1,4 @@
-"""A stream that goes on: new images, of new classes or known ones, after a benchmark was learned."""
+"""Extend a learned benchmark by an experience of new images, of new or known classes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def read_new_images(
     image_size: int = 224,
     **options: Any,
 ) -> MultiLabelBenchmark:
-    """All images and classes of a table as one experience; see :func:`from_csv` for its form.
+    """Read all images and classes of a table as one experience; see :func:`from_csv` for the format.
 
-    Images without any label are kept: they show what a class does not look like.
+    Images without any label are kept as negatives.
     """
     table = read_csv(labels, images=images)
     train, test, names = split_table(table, test_size=test_size, seed=seed)
@@ -57,13 +57,12 @@ def read_new_images(
 class ExtendedBenchmark(MultiLabelBenchmark):
     """A benchmark with one more experience.
 
-    Its images are annotated for all classes that the table names, those seen before included; images
-    without a new class are its negatives. There may be no new class at all, only more images of known
-    ones. Classes that the table does not name are unknown, and the new classes are unknown of earlier
-    test images.
+    Its images are annotated for all classes in the table, including known ones; images without a new
+    class are negatives. There may be no new class at all, only more images of known ones. Labels of
+    classes not in the table are unknown, and so are labels of new classes in earlier test images.
 
     Args:
-        before: What was learned.
+        before: The benchmark learned so far.
         new: The new images, see :func:`read_new_images`.
     """
 
@@ -111,7 +110,7 @@ class ExtendedBenchmark(MultiLabelBenchmark):
         return EagerCLStream(name, [*learned, last], benchmark=self)
 
     def _widened(self, experience: MultiLabelExperience, *, training: bool) -> MultiLabelExperience:
-        """An earlier experience whose labels and hidden truth are unknown of each new class."""
+        """An earlier experience with unknown labels and ground truth for each new class."""
         widened = copy.copy(experience)
         more = (0, self.num_classes - experience._labels.shape[1])
         widened._labels = pad(experience._labels, more, value=UNKNOWN)
@@ -123,7 +122,7 @@ class ExtendedBenchmark(MultiLabelBenchmark):
     def _new_part(
         self, experience: MultiLabelExperience, columns: list[int], *, training: bool
     ) -> tuple[AvalancheDataset, Tensor]:
-        """The new images; the table's classes stand in these columns."""
+        """The new images, with the table's classes in the given columns."""
         given = experience.full_targets
         truth = torch.full((len(given), self.num_classes), UNKNOWN)
         truth[:, columns] = given
@@ -139,7 +138,7 @@ class ExtendedBenchmark(MultiLabelBenchmark):
     def _again(
         self, dataset: AvalancheDataset, rows: Tensor, targets: Tensor, *, training: bool
     ) -> AvalancheDataset:
-        """Some inputs of a data set with other labels, under this benchmark's transforms."""
+        """Some inputs of a data set with other labels and this benchmark's transforms."""
         if self._missing == "negative":
             targets = targets.nan_to_num(nan=0.0)
         plain = Inputs(dataset.train().replace_current_transform_group((None, None)))

@@ -1,7 +1,7 @@
-"""Features of a frozen backbone in place of pictures, computed once and kept.
+"""Features of a frozen backbone instead of images, computed once and cached.
 
-Losses, memories and heads can be compared on them in minutes: an epoch does not decode pictures and runs
-only the part of the network that learns.
+Losses, memories and heads can be compared on them in minutes: an epoch does not decode images and runs
+only the trainable part of the network.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from rebll_avalanche.models.windows import ENLARGED, window_means
 from rebll_avalanche.pictures import VERSION as PICTURES_VERSION
 
 Pictures = Source | Sequence[Any]
-# Part of every key: raise it when vectors would come out differently.
+# Part of every cache key: increment it when a code change alters the features.
 VERSION = 3
-# Of a batch: 32 pictures of 224 px, fewer of larger ones, so that their maps always take the same memory.
+# Per batch: 32 images of 224 px, fewer if they are larger, so that memory use stays constant.
 BATCH_PIXELS = 32 * 224**2
-# Of pictures of different sizes that may wait for their batch to fill up.
+# Images of different sizes that may wait for their batch to fill up.
 WAITING_PIXELS = 8 * BATCH_PIXELS
 
 
 class FrozenFeatures:
-    """Makes vectors of a split's pictures; any benchmark takes it as ``features=``.
+    """Frozen feature extractor for a split's images; pass it to any benchmark as ``features=``.
 
     Args:
-        backbone: Any timm name that :func:`rebll_avalanche.build_model` knows.
-        pretrained: Where its weights come from, as there.
-        until: Give the maps that come out of this part of the backbone, such as "blocks.5", instead of
-            the pooled features of all of it.
-        image_size: Side of the squares that it looks at.
-        keep_aspect: Look at pictures of about their own shape instead, with this as the shorter side. For
-            pooled features only: maps of different sizes do not go into one array.
-        windows: Make vectors of the whole picture and, beside them, of
+        backbone: Any timm name that :func:`rebll_avalanche.build_model` accepts.
+        pretrained: Source of its weights, as there.
+        until: Return the feature maps after this part of the backbone, such as "blocks.5", instead of
+            the pooled features of the whole backbone.
+        image_size: Side of the square input images.
+        keep_aspect: Keep about the aspect ratio instead, with ``image_size`` as the shorter side. For
+            pooled features only: maps of different sizes do not fit into one array.
+        windows: Compute features of the whole image and also of
             :mod:`windows <rebll_avalanche.models.windows>` of an enlarged one. For pooled features only.
-        folder: Where vectors are kept; this package's cache if not given.
+        folder: Cache folder; this package's cache if not given.
 
     Attributes:
         weights: Name, source and hash of the backbone's weights, for result files.
@@ -80,17 +80,17 @@ class FrozenFeatures:
         self.weights: dict[str, Any] = self._model.weights
 
     def __call__(self, source: Source) -> Tensor:
-        """``[pictures, channels, ...]``: read if they are there, computed otherwise.
+        """Features ``[images, channels, ...]``, read from the cache or computed.
 
         Raises:
-            ValueError: When the source does not hold pictures.
+            ValueError: When the source does not hold images.
         """
         place = self._folder / f"{self._image_size}px-{self._key(source)}.npz"
         if place.is_file():
             try:
                 return torch.from_numpy(read_array(place, "features"))
             except DamagedError as error:
-                warnings.warn(f"{error} and is built again", stacklevel=2)
+                warnings.warn(f"{error} and will be rebuilt", stacklevel=2)
         vectors = self.of(source)
         place.parent.mkdir(parents=True, exist_ok=True)
         sweep_drafts(place.parent, older_than=ABANDONED)
@@ -128,8 +128,8 @@ class FrozenFeatures:
         self._model.backbone.load_state_dict(dict(state))
 
     def _key(self, source: Source) -> str:
-        """Another picture, backbone or weights file gives another key."""
-        # Random weights come from no file; those of timm's hub may become others under one name.
+        """Cache key of the images, the backbone and its weights."""
+        # Random weights have no file; weights on timm's hub may change under the same name.
         digest_of_weights = self.weights["sha256"] or _hash_of(self._model.backbone)
         weights = (self.weights["name"], self.weights["source"], digest_of_weights)
         looks = " aspect, bicubic" * self._keep_aspect + " windows" * self._windows
@@ -141,18 +141,18 @@ class FrozenFeatures:
         elif isinstance(source, ImageArray):
             digest.update(source.array.tobytes())
         else:
-            raise ValueError(f"features are made of pictures, not of {type(source).__name__}")
+            raise ValueError(f"features must be computed from images, got {type(source).__name__}")
         return digest.hexdigest()[:20]
 
 
 class SideBySide:
-    """Features of several backbones as one longer vector.
+    """Concatenated features of several backbones.
 
     Args:
-        makers: Each makes vectors of the same pictures.
+        makers: Feature extractors for the same images.
 
     Attributes:
-        weights: Names, source and one hash of all of them.
+        weights: Names, source and one common hash.
     """
 
     def __init__(self, makers: Sequence[FrozenFeatures]) -> None:
@@ -166,7 +166,7 @@ class SideBySide:
         }
 
     def __call__(self, source: Source) -> Tensor:
-        """``[pictures, ..., features of all]``: read if they are there, computed otherwise."""
+        """Features ``[images, ..., channels of all backbones]``, read from the cache or computed."""
         return torch.cat([maker(source) for maker in self._makers], dim=-1)
 
     def of(self, pictures: Pictures) -> Tensor:
@@ -175,46 +175,46 @@ class SideBySide:
 
 
 def check_same_weights(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Refuse to go on with features of another backbone than a run began with.
+    """Refuse feature weights other than those a run was trained with.
 
     Args:
-        found: Source and hash of the weights that are there now.
-        wanted: Those that the run has recorded.
+        found: Source and hash of the current weights.
+        wanted: Source and hash recorded by the run.
 
     Raises:
-        ValueError: When they differ, or are random and so cannot be had again.
+        ValueError: When they differ, or were random and cannot be reproduced.
     """
     if wanted.get("source") == "random":
         raise ValueError(
-            "the run's features were made with random weights, which nobody has kept; "
-            "give features_pretrained when a run is to be used later"
+            "the run's features were computed with random weights, which were not saved; "
+            "set features_pretrained for runs that are to be used later"
         )
     for key in ("source", "sha256"):
         if key not in wanted or found[key] != wanted[key]:
             raise ValueError(
-                f"the run's features were made with weights of {key} {wanted.get(key, 'unknown')}, "
-                f"found are those of {key} {found[key]}; install what the run was made with"
+                f"the run's features were computed with weights of {key} {wanted.get(key, 'unknown')}, "
+                f"got {key} {found[key]}; install the weights of the run"
             )
 
 
 def pooled_features(model: nn.Module, source: Pictures, transform: Transform) -> Tensor:
-    """The mean of a model's last feature map over positions, for every picture of a source.
+    """Average-pool a model's last feature map for every image of a source.
 
     Args:
-        model: In evaluation mode, with a method ``features``.
-        source: Pictures; those that do not decode get a vector of zeros.
-        transform: From a picture to what the model takes.
+        model: A model in evaluation mode, with a method ``features``.
+        source: Images; those that do not decode get a vector of zeros.
+        transform: Converts an image to the model's input.
     """
     return _computed(lambda x: model.features(x).mean(dim=(2, 3)), source, transform)  # type: ignore[operator]
 
 
 def window_features(model: nn.Module, source: Pictures, transform: Transform) -> Tensor:
-    """The same for windows of every picture: ``[pictures, windows, channels]``."""
+    """Pooled features of windows of every image: ``[images, windows, channels]``."""
     return _computed(lambda x: window_means(model.features(x)), source, transform)  # type: ignore[operator]
 
 
 def _map_of(model: nn.Module, name: str, batch: Tensor) -> Tensor:
-    """What comes out of one part of the model's backbone."""
+    """Output of one part of the model's backbone."""
     found: list[Tensor] = []
     backbone: nn.Module = model.backbone  # type: ignore[assignment]
     part = modules_until(getattr(backbone, "network", backbone), name)[-1]
@@ -236,7 +236,7 @@ def _hash_of(module: nn.Module) -> str:
 def _computed(
     function: Callable[[Tensor], Tensor], source: Pictures, transform: Transform
 ) -> Tensor:
-    """A function of every picture, in batches of pictures of one size."""
+    """Apply a function to all images, in batches of one image size."""
     broken = set()
     if isinstance(source, ImageFiles):
         broken = {index for index, content in enumerate(source.contents()) if content.problem}
@@ -266,5 +266,5 @@ def _computed(
     for size in list(waiting):
         look_at(size)
     if computed is None:
-        raise ValueError("there is no picture to compute features of")
+        raise ValueError("no image to compute features of; pass at least one")
     return computed.clone()

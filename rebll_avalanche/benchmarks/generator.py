@@ -37,14 +37,14 @@ ON_ERROR = ("raise", "skip")
 
 
 class MultiLabelExperience(DatasetExperience):
-    """An Avalanche experience that knows which classes it brings.
+    """An Avalanche experience with its new and its annotated classes.
 
-    Its labels are 1, 0 or NaN in any columns: an experience may annotate its new classes, classes that
-    came before, or none at all.
+    Its labels are 1, 0 or NaN in any columns: an experience may annotate its new classes, earlier
+    classes, or none at all.
 
     Attributes:
-        new_classes: Columns that arrive with it; Avalanche calls them ``classes_in_this_experience``.
-        annotated_classes: Columns that somebody has annotated, new or not.
+        new_classes: Columns of its new classes; Avalanche calls them ``classes_in_this_experience``.
+        annotated_classes: Columns with annotations, new or not.
         previous_classes: Columns of earlier experiences.
         classes_seen_so_far: ``previous_classes`` and ``new_classes``.
         future_classes: Columns of later experiences.
@@ -74,13 +74,13 @@ class MultiLabelExperience(DatasetExperience):
         self._source = source
 
     def keep_decoded(self, samples: Tensor) -> None:
-        """Somebody will read these samples again and again: decode their pictures only once."""
+        """Keep the decoded images of these samples in memory, because they are read repeatedly."""
         if isinstance(self._source, KeptPictures):
             self._source.keep(self.current_experience, self.image_indices[samples].tolist())
 
     @property
     def full_targets(self) -> Tensor:
-        """The whole truth about these samples: to score relabelling with, never to train on."""
+        """Ground truth of these samples for all classes: to evaluate relabelling, never to train on."""
         return self._labels[self.image_indices]
 
 
@@ -88,14 +88,14 @@ class MultiLabelBenchmark(CLScenario):
     """An Avalanche benchmark of multi-label experiences; see :func:`multilabel_benchmark`.
 
     Attributes:
-        scenario: Which classes arrive when.
-        class_names: In order of learning, one per label column.
-        train_stream: Experience t: some images, annotated for some of the classes seen by then. In the
+        scenario: The classes of each experience.
+        class_names: One per label column, in order of learning.
+        train_stream: Experience t: some images, annotated for some of the classes seen so far. In the
             modes ``"overlap"``, ``"disjoint"`` and ``"once"``: images with a new class, annotated for
             the new classes.
-        test_stream: Experience t: images with a class seen by then, annotated for all of these.
-        valid_stream: Like ``test_stream``, from images held out of training; only when asked.
-        features: What made vectors of the images, if anything did.
+        test_stream: Experience t: images with a class seen so far, annotated for all of these.
+        valid_stream: Like ``test_stream``, from held-out training images; only with ``validation_size``.
+        features: The feature extractor, or None for images.
     """
 
     train_stream: Any
@@ -153,7 +153,7 @@ class MultiLabelBenchmark(CLScenario):
         names = class_names or [str(column) for column in range(num_classes)]
         self.class_names = [names[column] for column in self.scenario.class_order]
         self._missing = missing
-        # What is a picture must at least become a tensor; anything else is passed on as it is.
+        # Images must at least be converted to tensors; other inputs are passed on unchanged.
         self._fallback = evaluation_transform(image_size) if image_size else to_unit_range
         self._transforms = {"train": train_transform, "eval": eval_transform}
 
@@ -234,7 +234,7 @@ class MultiLabelBenchmark(CLScenario):
     def _dataset(
         self, source: Source, indices: Tensor, targets: Tensor, training: bool
     ) -> AvalancheDataset:
-        groups = dict(self._transforms)  # Avalanche changes the one it is given
+        groups = dict(self._transforms)  # a copy: Avalanche modifies it
         if source.pictures:
             groups = {group: for_pictures(own or self._fallback) for group, own in groups.items()}
         dataset = MultiLabelDataset(
@@ -258,44 +258,44 @@ def multilabel_benchmark(
             are built from labels alone. Labels are ``[samples, classes]`` of 1, 0, or NaN (unknown).
         test: The same for the test images.
         scenario: ``"B5-C3"``, one list of classes per experience, or a :class:`Scenario`. A list of pairs
-            ``(rows, classes)`` says for each experience which training images it has and which classes
-            these are annotated for; classes may come again, and none need be new.
-        **options: Passed on by every benchmark of this package:
+            ``(rows, classes)`` gives for each experience its training images and the classes they are
+            annotated for; classes may reappear, and none need be new.
+        **options: Accepted by every benchmark of this package:
 
             * ``class_names``: in the order of the label columns.
             * ``class_order``: ``"alphabetical"``, a list, or a seed; see :meth:`Scenario.parse`.
-            * ``mode``: ``"overlap"`` uses an image in each experience that it has a class of,
-              ``"disjoint"`` only in the last of these, so that no later class hides in an image, and
-              ``"once"`` in one of these, drawn by ``seed``. In ``"repetition"`` an image also comes once
-              at most, and classes come again with other images.
+            * ``mode``: ``"overlap"`` uses an image in every experience that has one of its classes,
+              ``"disjoint"`` only in the last of these, so that no image shows a later class, and
+              ``"once"`` in a random one of these, drawn by ``seed``. In ``"repetition"`` an image is also
+              used at most once, and classes reappear with other images.
             * ``experiences``, ``return_chance``, ``images_per_class``: for ``"repetition"``: the number of
-              experiences (twice the scenario's by default, among which arrivals are spread evenly), the
-              chance that an earlier class comes back in an experience, and how many images of a class
-              an experience takes (by default its images are shared evenly).
-            * ``missing``: ``"nan"`` leaves unannotated labels unknown, ``"negative"`` makes them 0: labels
-              like any other, which are learned and not distilled.
+              experiences (twice the scenario's by default, with new classes spread evenly), the
+              probability that an earlier class reappears in an experience, and the maximum images of a
+              class per experience (by default its images are divided evenly).
+            * ``missing``: ``"nan"`` leaves unannotated labels unknown, ``"negative"`` sets them to 0: labels
+              like any other, which are trained on and not distilled.
             * ``validation_size``: fraction or number of training images held out by ``seed``.
-            * ``train_transform``, ``eval_transform``: from one input to a tensor; where there is
-              none, pictures become tensors in [0, 1] and anything else is passed on as it is.
-            * ``image_size``: side of the square that pictures without a transform are resized to.
-            * ``image_cache``: a folder to keep decoded pictures of that size in.
-            * ``on_error``: ``"raise"``, or ``"skip"`` to go on without broken picture files. Files are
-              checked here, before any epoch, and the outcome is remembered by their content.
-            * ``features``: makes one vector of each picture, once, and experiences hold these; see
+            * ``train_transform``, ``eval_transform``: convert one input to a tensor; by default images
+              become tensors in [0, 1] and other inputs are passed on unchanged.
+            * ``image_size``: side of the square that images without a transform are resized to.
+            * ``image_cache``: folder for decoded images of that size.
+            * ``on_error``: ``"raise"``, or ``"skip"`` to leave out broken image files. Files are
+              checked before training, and the result is cached by content.
+            * ``features``: computes one feature vector per image, which replaces it; see
               :class:`rebll_avalanche.benchmarks.features.FrozenFeatures`.
 
     Returns:
-        A benchmark with ``train_stream``, ``test_stream`` and, when asked, ``valid_stream``.
+        A benchmark with ``train_stream``, ``test_stream`` and, with ``validation_size``, ``valid_stream``.
     """
     return MultiLabelBenchmark(train, test, scenario, **options)
 
 
 def _held_out(count: int, validation_size: float, seed: int) -> Tensor:
-    """Boolean: which training images are held out of training, drawn by seed."""
+    """Boolean mask of the held-out training images, drawn by seed."""
     wanted = round(validation_size * count) if validation_size < 1 else int(validation_size)
     if not 0 <= wanted < count:
         raise ValueError(
-            f"validation_size={validation_size} asks for {wanted} of {count} training images"
+            f"validation_size={validation_size} would hold out {wanted} of {count} training images"
         )
     held_out = torch.zeros(count, dtype=torch.bool)
     shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(seed))

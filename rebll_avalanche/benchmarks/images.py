@@ -1,7 +1,7 @@
-"""Where a sample's input comes from: picture files, arrays, or somebody else's data set.
+"""Sources of model inputs: image files, arrays, or another data set.
 
-A source has a length and gives one input per index; nothing is decoded before it is asked for.
-Pictures are RGB, one of Pillow's or an array, until a transform makes them tensors.
+A source has a length and returns one input per index; images are decoded on access.
+Images are RGB, as Pillow images or arrays, until a transform converts them to tensors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rebll_avalanche.pictures import picture_problem, read_picture, to_rgb
 
 
 class Source(Protocol):
-    """Inputs by index; ``pictures`` says whether they still have to be made tensors."""
+    """Inputs by index; ``pictures`` tells whether they are images, not yet tensors."""
 
     pictures: bool
 
@@ -40,7 +40,7 @@ class ImageFiles:
     pictures = True
 
     def __init__(self, paths: Sequence[str | os.PathLike[str]]) -> None:
-        # One array of bytes instead of many strings: workers share it without copying.
+        # One array of bytes instead of many strings: worker processes share it without copying.
         self.encoded = np.array([os.fsencode(path) for path in paths], dtype=np.bytes_)
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class ImageFiles:
         return Path(os.fsdecode(self.encoded[index]))
 
     def contents(self) -> list[Content]:
-        """A hash of each file, and whether it decodes: found out once and remembered by content."""
+        """A hash of each file, and whether it decodes; cached by content."""
         paths = [os.fsdecode(path) for path in self.encoded]
         return contents(paths, picture_problem, doing="checking pictures")
 
@@ -80,11 +80,11 @@ class ImageArray:
 
 
 class ImageObjects:
-    """Pictures that are objects of Pillow's, given out row by row: those of a data set.
+    """Pillow images of another data set.
 
     Args:
-        pictures: By index.
-        rows: Which of them.
+        pictures: Images by index.
+        rows: Indices of those to use.
     """
 
     pictures = True
@@ -141,10 +141,10 @@ class Inputs:
 
 
 def as_source(images: Any) -> Source:
-    """The source behind what a user passes as images.
+    """Convert the user's images to a source.
 
     Raises:
-        ValueError: When it has no length or no items by index.
+        ValueError: When they have no length or no items by index.
     """
     if isinstance(images, ImageFiles | ImageArray | ImageObjects | Rows | Inputs):
         return images

@@ -1,4 +1,4 @@
-"""Pictures that stay decoded, because a memory replays the same few with every batch."""
+"""Keep replayed images decoded in memory, because every batch reuses them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from PIL import Image
 from rebll_avalanche.benchmarks.images import Source
 from rebll_avalanche.benchmarks.transforms import Picture, resize
 
-# Whatever does not fit is decoded whenever it is needed: 3500 pictures of 224 px do.
+# Enough for 3500 images of 224 px; those beyond the limit are decoded on each access.
 LIMIT_BYTES = 512 * 2**20
 
 
 class KeptPictures:
-    """A source of pictures that decodes those asked for by :meth:`keep` only once.
+    """A source of images that decodes those named in :meth:`keep` only once.
 
     Args:
-        files: Where pictures come from.
-        side: Keep squares of this side; only right where every transform begins with making them.
+        files: Source of the images.
+        side: Keep squares of this side; valid only if every transform starts with this resizing.
 
     Attributes:
         kept_bytes: Memory that decoded pictures take.
@@ -54,12 +54,12 @@ class KeptPictures:
         return picture
 
     def keep(self, experience: int, indices: Iterable[int]) -> None:
-        """From now on keep these pictures for an experience, instead of those named before."""
+        """Keep these images of an experience, instead of those named before."""
         self._wanted_by[experience] = frozenset(indices)
         self._wanted = frozenset().union(*self._wanted_by.values())
         for index in self._arrays.keys() - self._wanted:
             self.kept_bytes -= self._arrays.pop(index).nbytes
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker decodes what it needs; it gets no copy of the pictures.
+        # Worker processes decode what they need; they get no copy of the images.
         return {**self.__dict__, "_arrays": {}, "kept_bytes": 0}

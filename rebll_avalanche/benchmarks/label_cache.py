@@ -1,4 +1,4 @@
-"""Label matrices kept under a fingerprint of the annotations that they were read from."""
+"""Cache of label matrices, keyed by a hash of the annotation files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from rebll_avalanche.files import ABANDONED, replacing, sweep_drafts
 
 @dataclass(frozen=True)
 class LabelTable:
-    """What the annotations of one split say.
+    """The annotations of one split.
 
     Attributes:
-        images: The folder of the pictures.
+        images: The folder of the images.
         names: One file in it per sample.
         labels: ``float32 [samples, classes]``.
         class_names: One per column.
@@ -47,13 +47,13 @@ def cached_table(
     images: Path,
     read: Callable[[], tuple[list[str], np.ndarray, list[str]]],
 ) -> LabelTable:
-    """The label table of some annotation files, read only if no such content was read before.
+    """The label table of some annotation files, from the cache if their content is known.
 
     Args:
         annotations: Every file that the table depends on.
         settings: Everything else that it depends on.
-        images: The folder of the pictures; it may move, the table stays the same.
-        read: Reads the annotations: names of pictures, labels, names of classes.
+        images: The folder of the images; not part of the key, so it may move.
+        read: Reads the annotations: image names, labels, class names.
     """
     digest = hashlib.sha256(settings.encode())
     for content in contents([str(path) for path in annotations], doing="reading annotations"):

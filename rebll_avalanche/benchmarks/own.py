@@ -1,4 +1,4 @@
-"""Somebody's own pictures, labelled in a CSV file or another table."""
+"""Benchmarks from your own images, labelled in a CSV file or another table."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def from_csv(
     eval_transform: Transform | None = None,
     **options: Any,
 ) -> MultiLabelBenchmark:
-    """Streams from a CSV file with a picture's file name and its labels in each row.
+    """Streams from a CSV file with an image's file name and its labels in each row.
 
     ::
 
@@ -47,15 +47,15 @@ def from_csv(
         street.jpg,car;person
         park.jpg,dog
 
-    Labels may be separated by ``;`` or ``|`` or stand in columns of their own, and a picture may have
-    several rows. A file without a label shows none of the classes. Or there is a column per class::
+    Labels may be separated by ``;`` or ``|`` or be in separate columns, and an image may have several
+    rows. A file without a label shows none of the classes. Or there is a column per class::
 
         file,car,person
         street.jpg,1,1
         park.jpg,0,
 
-    with 1, 0, blank for unknown and -1 for uncertain. A header may name a column ``split`` that says
-    ``train`` or ``test`` for each row; columns of dates, places and the like are left out. How the file
+    with 1, 0, blank for unknown and -1 for uncertain. An optional column ``split`` holds ``train`` or
+    ``test``; columns with other data, such as dates and places, are ignored. A summary of how the file
     was read is written to standard error.
 
     Args:
@@ -63,18 +63,18 @@ def from_csv(
         images: The folder that file names are relative to.
         scenario: ``"B5-C3"``, or one list of class names per experience.
         class_names: The names that may occur; by default all that do.
-        about: The classes that the file speaks about, if not those that it names: all others are left
-            out, and those that no row has are absent.
-        test_size: Share of each class's pictures to test on if there is no ``split`` column.
-        seed: Of this choice, and of the validation images where ``validation_size`` asks for some.
+        about: The classes that the file annotates, if not exactly those it names: all others are ignored,
+            and those without any row are negative everywhere.
+        test_size: Fraction of each class's images to test on if there is no ``split`` column.
+        seed: Seed of this choice, and of the validation split.
         image_size: Side of the square that images are resized to.
         train_transform: Instead of the paper's augmentation, :func:`training_transform`.
         eval_transform: Instead of :func:`evaluation_transform`.
         **options: See :func:`multilabel_benchmark`.
 
     Raises:
-        MissingFileError: When the file or a picture is not there.
-        TableError: When the file is not such a table, or a name is not in ``class_names``.
+        MissingFileError: When the file or an image is missing.
+        TableError: When the file has another format, or a name is not in ``class_names``.
     """
     table = read_csv(labels, images=images, about=about)
     return _streams(
@@ -99,13 +99,13 @@ def from_table(
     about: Sequence[str] | None = None,
     **options: Any,
 ) -> MultiLabelBenchmark:
-    """Streams from a table of labels in any form that :func:`rebll_avalanche.tables.read_table` reads.
+    """Streams from a label table in any format that :func:`rebll_avalanche.tables.read_table` reads.
 
     Args:
-        table: A file, a folder, a data frame, a data set, or a pair of pictures and labels.
+        table: A file, a folder, a data frame, a data set, or a pair of images and labels.
         scenario: ``"B5-C3"``, or one list of class names per experience.
         images: The folder that file names are relative to.
-        class_names: The names that may occur; of a label matrix, the names of its columns.
+        class_names: The names that may occur; for a label matrix, the names of its columns.
         about: See :func:`from_csv`.
         **options: See :func:`from_csv`.
     """
@@ -146,13 +146,13 @@ def split_table(
     test_size: float = 0.2,
     seed: int = 0,
 ) -> tuple[Split, Split, list[str]]:
-    """Training pictures, test pictures and class names of a table; says how it was read.
+    """Split a table into training and test images with class names, and print how it was read.
 
     Args:
-        table: What was read.
+        table: The table.
         class_names: The names that may occur; by default all that do.
-        test_size: Share of each class's pictures to test on if the table does not say.
-        seed: Of this choice.
+        test_size: Fraction of each class's images to test on if the table has no split.
+        seed: Seed of this choice.
     """
     print(f"{table.source}: {table.summary}", file=sys.stderr)
     if class_names is not None:
@@ -185,9 +185,9 @@ def _check_known(table: AnnotationTable, names: Sequence[str]) -> None:
 
 
 def _choose_test(matrix: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """Rows to test on: of each class its share, and at least one picture if there are two.
+    """Rows to test on: this fraction of each class, and at least one image if it has two.
 
-    Rare classes choose first, because common ones find enough pictures afterwards.
+    Rare classes choose first, because common ones have enough images left afterwards.
     """
     if not 0 < share < 1:
         raise ValueError(f"test_size must be between 0 and 1, got {share}")
@@ -205,4 +205,4 @@ def _choose_test(matrix: np.ndarray, share: float, seed: int) -> np.ndarray:
 
 def _hint(name: str, names: Sequence[str]) -> str:
     close = nearest(name, names, count=1, cutoff=0.6)
-    return f"did you mean {close!r}?" if close else f"known are: {', '.join(names)}"
+    return f"did you mean {close!r}?" if close else f"choose from: {', '.join(names)}"

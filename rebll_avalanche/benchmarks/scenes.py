@@ -1,4 +1,4 @@
-"""The embedded benchmark: scenes drawn by code, so that everything runs without a data set."""
+"""The built-in benchmark: synthetic scenes, so that everything runs without a data set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rebll_avalanche.scenario import Experiences, Scenario
 
 
 class MultiLabelScenes(MultiLabelBenchmark):
-    """Streams of drawn scenes: 20 classes, several objects per scene, VOC's class frequencies.
+    """Streams of synthetic scenes: 20 classes, several objects per scene, VOC's class frequencies.
 
     One class is in 40 % of the scenes, the rarest in 2 %, and a scene has 1.46 labels on average.
     Scenes are drawn in seconds, once per process.
@@ -23,7 +23,7 @@ class MultiLabelScenes(MultiLabelBenchmark):
         train_size: Number of training scenes.
         test_size: Number of test scenes, which are drawn independently.
         image_size: Side in pixels.
-        seed: Of the scenes, and of the validation images where ``validation_size`` asks for some.
+        seed: Seed of the scenes and of the validation split.
         **options: See :func:`multilabel_benchmark`.
     """
 

@@ -1,8 +1,8 @@
-"""The drawn classes: each a test of which points belong to it.
+"""The classes of the synthetic scenes, as membership functions of points.
 
 A shape is a function of coordinates ``x`` (right) and ``y`` (down) with the object inside the unit
-square around the origin; it returns where the object has paint. Shapes overlap in what a network first
-learns (round outline, straight edges, repeated texture), so that they can be confused.
+square around the origin; it returns which points belong to the object. Shapes share low-level features
+(round outline, straight edges, repeated texture), so that they can be confused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 Points = np.ndarray
 Shape = Callable[[Points, Points], Points]
 
-# Corners by hand, in units of the object's half width.
+# Corners in units of the object's half width.
 _ARROW = [(-0.9, -0.2), (0.1, -0.2), (0.1, -0.7), (0.95, 0), (0.1, 0.7), (0.1, 0.2), (-0.9, 0.2)]
 _BOLT = [(0.1, -0.95), (-0.55, 0.1), (-0.05, 0.1), (-0.2, 0.95), (0.55, -0.25), (0.05, -0.25)]
 _TRIANGLE = [(0, -0.9), (0.95, 0.75), (-0.95, 0.75)]
@@ -47,7 +47,7 @@ def _square(x: Points, y: Points, half: float) -> Points:
 
 
 def _wave(phase: Points) -> Points:
-    """Every other half turn of a phase counted in turns."""
+    """Square wave of a phase counted in turns."""
     return phase - np.floor(phase) < 0.5
 
 

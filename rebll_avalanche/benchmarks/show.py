@@ -1,4 +1,4 @@
-"""A picture of what each experience holds, and what it hides."""
+"""Draw example images of each experience with annotated and hidden classes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LABELLED, HIDDEN = "#1b7837", "#999999"
 def draw_experiences(
     benchmark: Any, path: str | Path, *, images_per_experience: int = 6, stream: str = "train"
 ) -> Path:
-    """Draw some images of each experience, with the classes it labels and those it keeps hidden.
+    """Draw some images of each experience, with their annotated and their hidden classes.
 
     Args:
-        benchmark: One of this package's, of pictures.
+        benchmark: A benchmark of this package with images.
         path: The PNG file to write.
-        images_per_experience: How many.
+        images_per_experience: Number of images per experience.
         stream: ``"train"``, ``"test"`` or ``"valid"``.
 
     Returns:
@@ -46,7 +46,7 @@ def draw_experiences(
         heading = f"experience {experience.current_experience}\n{len(experience.dataset)} images"
         for axis in line:
             axis.set_axis_off()
-        # A dollar sign in the name of a class is a dollar sign, not the beginning of a formula.
+        # Escape dollar signs in class names, which would start a formula.
         text = {"transform": line[0].transAxes, "va": "top", "wrap": True, "parse_math": False}
         line[0].text(0, 1, heading, fontsize=10, weight="bold", **text)
         line[0].text(0, 0.68, "\n".join(names), fontsize=9, color=LABELLED, **text)
@@ -72,7 +72,7 @@ def draw_experiences(
 
 
 def _choose(targets: Tensor, hidden: Tensor, lo: int, hi: int, count: int) -> list[int]:
-    """Images that show the new classes in turn, every other one with something hidden if there is any."""
+    """Choose images that show the new classes in turn, every other one with a hidden class if possible."""
     chosen: list[int] = []
     has_hidden = hidden.any(dim=1)
     for number in range(count):
@@ -88,10 +88,10 @@ def _choose(targets: Tensor, hidden: Tensor, lo: int, hi: int, count: int) -> li
 
 
 def _picture(tensor: Any) -> Any:
-    """Channels last and within [0, 1], as plotting wants it, whatever normalisation there was."""
+    """Convert an image to channels last and to [0, 1], for plotting, whatever its normalisation."""
     if not isinstance(tensor, Tensor) or tensor.ndim != 3 or len(tensor) not in (1, 3):
         kind = tuple(tensor.shape) if isinstance(tensor, Tensor) else type(tensor).__name__
-        raise ValueError(f"only pictures [3, height, width] can be drawn, got {kind}")
+        raise ValueError(f"only images [3, height, width] can be drawn, got {kind}")
     low, high = tensor.min(), tensor.max()
     if low < 0 or high > 1:
         tensor = (tensor - low) / (high - low)

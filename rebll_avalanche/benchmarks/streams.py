@@ -1,8 +1,7 @@
-"""Which images each experience has, and which classes they are annotated for.
+"""Assign images and annotated classes to experiences.
 
-Every kind of stream is a list of parts ``(rows, columns)``, one per experience: rows of the label matrix
-in the order in which they come, and the columns that somebody has annotated there. Everything is decided
-from labels and a seed.
+Every kind of stream is a list of parts ``(rows, columns)``, one per experience: ordered rows of the label
+matrix, and the columns annotated for them. Streams depend only on labels and a seed.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ Annotations = Sequence[tuple[Sequence[int], Sequence[int] | Sequence[str]]]
 
 
 def overlap(positives: Tensor, scenario: Scenario) -> list[Part]:
-    """An image comes in every experience that brings one of its classes.
+    """Use an image in every experience that introduces one of its classes.
 
     Args:
         positives: Boolean ``[images, classes]``, columns in order of learning.
-        scenario: Which classes arrive when.
+        scenario: The classes of each experience.
     """
     return _parts(_bringing(positives, scenario), scenario)
 
 
 def disjoint(positives: Tensor, scenario: Scenario) -> list[Part]:
-    """An image comes once, in the last experience that brings one of its classes."""
+    """Use an image once, in the last experience that introduces one of its classes."""
     uses = _bringing(positives, scenario)
     later = uses.flip(0).cummax(dim=0).values.flip(0)
     uses[:-1] &= ~later[1:]
@@ -39,7 +38,7 @@ def disjoint(positives: Tensor, scenario: Scenario) -> list[Part]:
 
 
 def once(positives: Tensor, scenario: Scenario, seed: int) -> list[Part]:
-    """An image comes once, in an experience drawn from those that bring one of its classes."""
+    """Use an image once, in a random experience that introduces one of its classes."""
     uses = _bringing(positives, scenario)
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.rand(uses.T.shape, generator=generator).T.masked_fill(~uses, -1.0).argmax(dim=0)
@@ -47,7 +46,7 @@ def once(positives: Tensor, scenario: Scenario, seed: int) -> list[Part]:
 
 
 def seen(positives: Tensor, scenario: Scenario) -> list[Part]:
-    """For evaluation: all images of the classes seen by then, annotated for all of these."""
+    """For evaluation: all images of the classes seen so far, annotated for all of these."""
     uses = _bringing(positives, scenario).cummax(dim=0).values
     rows = [row.nonzero().flatten() for row in uses]
     return [(r, list(range(hi))) for r, (_, hi) in zip(rows, scenario.ranges, strict=True)]
@@ -56,19 +55,19 @@ def seen(positives: Tensor, scenario: Scenario) -> list[Part]:
 def repetition(
     positives: Tensor, scenario: Scenario, *, chance: float, images: int | None, seed: int
 ) -> list[Part]:
-    """Classes come again, with images that have not come before.
+    """Let classes reappear, with images not used before.
 
-    Each experience is annotated for its new classes and for those earlier ones that are drawn to come
-    back. Where it would have none at all, one earlier class comes back. Class by class, the rarest one
-    first, images are shuffled and dealt to the experiences that their class comes in.
+    Each experience is annotated for its new classes and for randomly drawn earlier ones, at least one
+    class in total. Class by class, rarest first, images are shuffled and distributed over the experiences
+    of their class.
 
     Args:
         positives: Boolean ``[images, classes]``, columns in order of learning.
-        scenario: Which classes arrive when; experiences may bring no new class.
-        chance: Probability that an earlier class comes back in an experience.
-        images: Of each class in each experience that it comes in, at most, as far as an image must not
-            be left out for a class that is rarer; by default all are used.
-        seed: Of what is drawn.
+        scenario: The classes of each experience; experiences may have no new class.
+        chance: Probability that an earlier class reappears in an experience.
+        images: Maximum images of a class per experience, exceeded only by images that a rarer class
+            needs; by default all are used.
+        seed: Random seed.
     """
     generator = torch.Generator().manual_seed(seed)
     coming = []
@@ -95,7 +94,7 @@ def repetition(
 
 
 def _at_most(rows: Tensor, positives: Tensor, order: list[int], images: int) -> Tensor:
-    """Rows until each class, in this order, has its number of images."""
+    """Take rows until each class, in this order, has its number of images."""
     chosen = torch.zeros(len(rows), dtype=torch.bool)
     for column in order:
         mine = positives[rows, column]
@@ -120,15 +119,15 @@ def is_annotations(scenario: Any) -> TypeGuard[Annotations]:
 def explicit(
     annotations: Annotations, usable: Tensor, column_of: Callable[[Any], int]
 ) -> list[Part]:
-    """The parts that somebody has listed, without images that cannot be used.
+    """Convert explicitly listed parts, without unusable images.
 
     Args:
         annotations: Rows and annotated classes of each experience.
         usable: Boolean ``[images]``.
-        column_of: From a class, as it is listed, to its column.
+        column_of: Maps a listed class to its column.
 
     Raises:
-        ValueError: When a row is listed twice in an experience, or there is no such image.
+        ValueError: When an experience lists a row twice, or an image that does not exist.
     """
     parts = []
     for step, (listed, classes) in enumerate(annotations):
@@ -146,12 +145,12 @@ def explicit(
 
 
 def _bringing(positives: Tensor, scenario: Scenario) -> Tensor:
-    """Boolean ``[experiences, images]``: which experience brings a class of which image."""
+    """Boolean ``[experiences, images]``: whether an experience introduces a class of an image."""
     return torch.stack([positives[:, lo:hi].any(dim=1) for lo, hi in scenario.ranges])
 
 
 def _parts(uses: Tensor, scenario: Scenario) -> list[Part]:
-    """Parts that are annotated for exactly the new classes."""
+    """Parts annotated for exactly the new classes."""
     return [
         (used.nonzero().flatten(), list(range(lo, hi)))
         for used, (lo, hi) in zip(uses, scenario.ranges, strict=True)

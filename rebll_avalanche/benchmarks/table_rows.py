@@ -1,4 +1,4 @@
-"""What a table of labels looked like, in four bytes per row: enough to say later which rows changed."""
+"""Fingerprint of a label table with four bytes per row, to report later which rows changed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def fingerprint(path: Path) -> dict[str, str]:
 
 
 def changed_rows(before: dict[str, str], path: Path) -> str:
-    """How a table differs from what :func:`fingerprint` saw; empty if it does not.
+    """Describe how a table differs from its :func:`fingerprint`; empty if it does not.
 
     Args:
         before: The fingerprint.
-        path: The table as it is now.
+        path: The current table.
     """
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() == before["sha256"]:
@@ -39,7 +39,7 @@ def changed_rows(before: dict[str, str], path: Path) -> str:
     if not added and not gone:
         return "its lines are in another order"
     said = [f"{_lines(added)} new or different"] if added else []
-    return " and ".join(said + ([f"of before, {_lines(gone)} gone"] if gone else []))
+    return " and ".join(said + ([f"in the original, {_lines(gone)} gone"] if gone else []))
 
 
 def _rows(content: bytes) -> list[bytes]:
@@ -49,7 +49,7 @@ def _rows(content: bytes) -> list[bytes]:
 
 
 def _unmatched(lines: Sequence[bytes], others: Sequence[bytes]) -> list[int]:
-    """Numbers, from 1, of the lines that the others do not have."""
+    """Numbers, from 1, of the lines that are not among the others."""
     left = Counter(others)
     found = []
     for number, line in enumerate(lines, start=1):

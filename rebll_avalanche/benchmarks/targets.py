@@ -12,14 +12,14 @@ from torch import Tensor
 
 
 class MultiLabelTargets(DataAttribute):
-    """The ``targets`` of a data set: one row of labels per sample, NaN where nobody has annotated.
+    """The ``targets`` of a data set: one row of labels per sample, NaN where not annotated.
 
     Avalanche's own attribute counts distinct values; here a "value" is a class, and a sample
     belongs to each class that it is positive for. Subsets and concatenations keep the type.
 
     Args:
         data: ``[samples, classes]``: 1 present, 0 absent, NaN not annotated.
-        name: The name that data sets know it by.
+        name: The attribute's name in data sets.
     """
 
     def __init__(self, data: Tensor, name: str = "targets") -> None:
@@ -30,7 +30,7 @@ class MultiLabelTargets(DataAttribute):
         self._val_to_idx: dict[int, list[int]] | None = None
 
     def _normalize_sequence(self, seq: Tensor) -> Tensor:
-        # Avalanche turns tensors into nested lists here, which is slow and not hashable either.
+        # Avalanche converts tensors to nested lists here, which is slow and not hashable either.
         return seq
 
     @property

@@ -1,4 +1,4 @@
-"""From a picture to the tensor a network takes."""
+"""Transforms from an image to the network's input tensor."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from torch import Tensor
 
 Transform = Callable[[Any], Any]
 MeanAndStd = tuple[Sequence[float], Sequence[float]]
-# Decoded pictures lie about as uint8 [height, width, 3]; what was just decoded is one of Pillow's.
+# A Pillow image, or a cached one as uint8 [height, width, 3].
 Picture = Image.Image | np.ndarray
 
 
 def is_picture(given: Any) -> bool:
-    """Whether an input is a picture of either kind, and not numbers of another meaning."""
+    """Whether an input is a Pillow image or an image array, not other numbers."""
     if isinstance(given, np.ndarray):
         return given.dtype == np.uint8 and given.ndim == 3 and given.shape[2] == 3
     return isinstance(given, Image.Image)
 
 
 def as_pillow(picture: Picture) -> Image.Image:
-    """A picture as the transforms of torchvision and of most users want it."""
+    """Convert an image to Pillow, as most transforms expect."""
     return Image.fromarray(picture) if isinstance(picture, np.ndarray) else picture
 
 
 def to_unit_range(picture: Picture | Tensor) -> Tensor:
-    """A picture as ``float32 [3, height, width]`` between 0 and 1.
+    """Convert an image to ``float32 [3, height, width]`` between 0 and 1.
 
     Args:
-        picture: In RGB; a tensor is ``uint8`` and already channels first.
+        picture: RGB image; a tensor is ``uint8`` and already channels first.
     """
     if isinstance(picture, Tensor):
         return picture.to(torch.float32, memory_format=torch.contiguous_format).div_(255)
@@ -43,11 +43,11 @@ def to_unit_range(picture: Picture | Tensor) -> Tensor:
 
 
 def unit_batch(pictures: np.ndarray, rows: Sequence[int]) -> Tensor:
-    """:func:`to_unit_range` of some pictures of an array, written straight into their batch.
+    """Apply :func:`to_unit_range` to some images of an array, writing directly into the batch.
 
     Args:
-        pictures: ``uint8 [pictures, height, width, 3]``.
-        rows: Which of them.
+        pictures: ``uint8 [images, height, width, 3]``.
+        rows: Indices of the images.
     """
     batch = torch.empty(len(rows), 3, *pictures.shape[1:3], dtype=torch.float32, device="cpu")
     for numbers, row in zip(batch.numpy(), rows, strict=True):
@@ -56,23 +56,23 @@ def unit_batch(pictures: np.ndarray, rows: Sequence[int]) -> Tensor:
 
 
 def _fill(numbers: np.ndarray, pixels: np.ndarray) -> None:
-    # Copied, then divided in place: a division that also converts is half as fast, and so is torch.
+    # Copied, then divided in place: twice as fast as a division that also converts, and as torch.
     np.copyto(numbers, pixels.transpose(2, 0, 1))
     numbers /= np.float32(255)
 
 
 def resize(picture: Image.Image, image_size: int) -> Image.Image:
-    """A picture as a square, whatever its shape was; the one way that this package does it."""
+    """Resize an image to a square, whatever its aspect ratio; used everywhere in this package."""
     if picture.size == (image_size, image_size):
         return picture
     return picture.resize((image_size, image_size), Image.Resampling.BILINEAR)
 
 
 def size_with_aspect(size: tuple[int, int], shorter: int, multiple: int = 32) -> tuple[int, int]:
-    """Width and height near the shape of a picture, its shorter side as long as asked for.
+    """Width and height close to an image's aspect ratio, with a given shorter side.
 
-    Both are multiples, as most networks halve their input five times, and never below ``shorter``: so
-    pictures have few different sizes, and can be looked at in batches.
+    Both are multiples of 32 by default, as most networks halve their input five times, and at least
+    ``shorter``. This leaves few different sizes, so images can be batched.
 
     >>> size_with_aspect((500, 375), 224)
     (288, 224)
@@ -86,9 +86,9 @@ def size_with_aspect(size: tuple[int, int], shorter: int, multiple: int = 32) ->
 
 
 class KeepAspect:
-    """A picture as a tensor of about its own shape, see :func:`size_with_aspect`.
+    """Convert an image to a tensor of about its aspect ratio, see :func:`size_with_aspect`.
 
-    It is resized with Pillow's bicubic filter: pictures are mostly enlarged here.
+    Uses Pillow's bicubic filter, because images are mostly enlarged here.
 
     Args:
         shorter: The shorter side.
@@ -120,7 +120,7 @@ class Resize:
 
 
 class UnitSquare(Resize):
-    """:func:`resize` and :func:`to_unit_range`; an array of the right size is never made a picture."""
+    """:func:`resize` and :func:`to_unit_range`, without converting arrays of the right size to Pillow."""
 
     def __call__(self, picture: Picture) -> Tensor:  # type: ignore[override]
         if isinstance(picture, Image.Image) or picture.shape[:2] != (self.image_size,) * 2:
@@ -129,7 +129,7 @@ class UnitSquare(Resize):
 
 
 def only_unit_range(steps: Sequence[Any], size: tuple[int, int]) -> bool:
-    """Whether all that some transforms do to pictures of a size is :func:`to_unit_range`."""
+    """Whether the transforms reduce to :func:`to_unit_range` for images of this size."""
     if len(steps) != 1:
         return False
     fits = type(steps[0]) is UnitSquare and size == (steps[0].image_size,) * 2
@@ -141,14 +141,14 @@ def _first(transform: Transform | None) -> Any:
 
 
 def first_size(transforms: Sequence[Transform | None]) -> int | None:
-    """The side of the square that all of some transforms begin with making; None if they do not."""
+    """The side of the square to which all transforms resize first; None if they do not."""
     firsts = [_first(transform) for transform in transforms]
     sides = {first.image_size if isinstance(first, Resize) else None for first in firsts}
     return sides.pop() if len(sides) == 1 else None
 
 
 def for_pictures(transform: Transform) -> Transform:
-    """A transform that may be given arrays too, whoever wrote it."""
+    """Wrap a transform so that it also accepts arrays."""
     first = _first(transform)
     if isinstance(first, Resize) or first is to_unit_range:
         return transform
@@ -159,11 +159,11 @@ def for_pictures(transform: Transform) -> Transform:
 
 
 class Cutout:
-    """Covers one rectangle of a picture with one random colour, every time.
+    """Cover one rectangle of an image with one random colour.
 
     Args:
-        share: Width and height of the rectangle as a share of the picture's. Its centre is anywhere
-            in the picture, so that a part of it may fall outside.
+        share: Width and height of the rectangle as a fraction of the image's. Its centre is anywhere
+            in the image, so a part of it may be outside.
     """
 
     def __init__(self, share: float = 0.5) -> None:
@@ -173,7 +173,7 @@ class Cutout:
 
     def __call__(self, picture: Image.Image) -> Image.Image:
         width, height = picture.size
-        # Torch's generator: data loaders give each of their workers its own seed for it.
+        # Torch's generator, because data loaders seed it differently for each worker.
         along, down = torch.rand(2).tolist()
         half_width, half_height = self.share * width / 2, self.share * height / 2
         left, right = along * width - half_width, along * width + half_width
@@ -203,8 +203,8 @@ def training_transform(
         image_size: Side of the square.
         cutout: See :class:`Cutout`; 0 for none.
         randaugment: Whether to apply torchvision's ``RandAugment``.
-        normalize: Mean and standard deviation per channel, for a network that wants its input so and
-            does not do it itself. Models of :func:`rebll_avalanche.build_model` do it themselves.
+        normalize: Mean and standard deviation per channel, for a network that expects normalised input.
+            Models of :func:`rebll_avalanche.build_model` normalise it themselves.
     """
     from torchvision.transforms import v2  # not needed to predict, and slow to import
 

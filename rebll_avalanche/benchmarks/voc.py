@@ -33,16 +33,16 @@ SPLITS = {"2007": ("trainval", "test"), "2012": ("train", "val")}
 
 
 class VOC2007(MultiLabelBenchmark):
-    """Streams from a VOC devkit: trained on ``trainval``, tested on ``test``.
+    """Streams from a VOC devkit: training on ``trainval``, testing on ``test``.
 
     Args:
         scenario: ``"B5-C3"``, one list of classes per experience, or a :class:`Scenario`.
         root: The folder that holds ``VOCdevkit``.
         year: ``"2007"``, or ``"2012"`` for its ``train`` and ``val`` images.
         download: Fetch what is missing through torchvision.
-        difficult: What a class becomes of which an image shows only objects marked as difficult:
-            ``"drop"`` absent, as the field does; ``"keep"`` present; ``"unknown"`` not annotated.
-        class_names: The classes of the devkit, for one that is not VOC's own.
+        difficult: Label for a class whose only instances are marked difficult:
+            ``"drop"`` absent, as is common; ``"keep"`` present; ``"unknown"`` not annotated.
+        class_names: The classes, for a devkit with other classes than VOC.
         image_size: Side of the square that images are resized to.
         train_transform: Instead of the paper's augmentation, :func:`training_transform`.
         eval_transform: Instead of :func:`evaluation_transform`.
@@ -93,7 +93,7 @@ def read_voc(
     """The label table of one split of a devkit; see :class:`VOC2007`.
 
     Raises:
-        FileNotFoundError: When the devkit or one of its annotations is not there.
+        FileNotFoundError: When the devkit or one of its annotations is missing.
         ValueError: When an annotation cannot be read or names an unknown class.
     """
     devkit = Path(root).expanduser().resolve() / "VOCdevkit" / f"VOC{year}"
@@ -112,13 +112,13 @@ def read_voc(
     folder, images = devkit / "Annotations", devkit / "JPEGImages"
     for needed in (folder, images):
         if not needed.is_dir():
-            raise MissingFileError(f"{needed} is missing; the download is not complete")
+            raise MissingFileError(f"{needed} is missing; the download is incomplete")
     present = set(os.listdir(folder))
     missing = [name for name in names if f"{name}.xml" not in present]
     if missing:
         raise MissingFileError(
             f"{len(missing)} of {len(names)} annotations of {split} are missing, the first is "
-            f"{folder / missing[0]}.xml; the download is not complete"
+            f"{folder / missing[0]}.xml; the download is incomplete"
         )
     annotations = [f"{folder}/{name}.xml" for name in names]
 
@@ -140,7 +140,9 @@ def _read_annotation(
     difficult: set[int] = set()
     for name, marked in read_objects(path):
         if name not in columns:
-            raise TableError(f"{path} names the class {name!r}, known are: {', '.join(columns)}")
+            raise TableError(
+                f"{path} names the unknown class {name!r}; the classes are {', '.join(columns)}"
+            )
         (difficult if marked else plain).add(columns[name])
     row[list(difficult)] = difficult_label
     row[list(plain)] = 1.0

@@ -1,1 +1,1 @@
-"""Checkpointing: the whole state of a strategy on disk, and back, so that a run resumes to the bit."""
+"""Checkpointing: save and restore the whole state of a strategy, so that a run resumes bit-identically."""

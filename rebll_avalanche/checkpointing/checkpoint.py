@@ -1,4 +1,4 @@
-"""Checkpoints on disk: written aside and renamed, verified by hash when read."""
+"""Checkpoints on disk: written to a temporary name and renamed, verified by hash when read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.files import file_hash, replacing_folder, sweep_drafts
 
 TENSORS, STATE, HASHES = "tensors.safetensors", "state.json", "sha256.json"
-# What reading a damaged or forged checkpoint may raise; nothing of it runs code.
+# Errors raised by damaged or forged checkpoints; reading them never runs code.
 UNREADABLE = (
     *(OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError),
     SafetensorError,
@@ -30,9 +30,9 @@ UNREADABLE = (
 
 @dataclass(frozen=True, order=True)
 class Moment:
-    """Where in a run a checkpoint was taken: after ``epoch`` epochs of ``experience``.
+    """The time of a checkpoint in a run: after ``epoch`` epochs of ``experience``.
 
-    ``END`` as the epoch means that the experience is over: trained, evaluated, written down.
+    ``END`` as the epoch means that the experience is finished: trained, evaluated, results written.
     """
 
     experience: int
@@ -42,30 +42,30 @@ class Moment:
 
     @property
     def folder(self) -> str:
-        """The name of its folder; names sort like moments."""
+        """The name of its folder; names sort chronologically."""
         epoch = "end" if self.ended else f"{self.epoch:05d}"
         return f"experience-{self.experience:04d}-{epoch}"
 
     @property
     def ended(self) -> bool:
-        """Whether the experience is over."""
+        """Whether the experience is finished."""
         return self.epoch == self.END
 
     @classmethod
     def of(cls, folder: str) -> Moment:
-        """The moment that a folder is named after."""
+        """Parse the moment from a folder name."""
         _, experience, epoch = folder.split("-")
         return cls(int(experience), cls.END if epoch == "end" else int(epoch))
 
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """From where a run goes on.
+    """The state from which a run resumes.
 
     Attributes:
-        moment: What has been reached; ``None`` at the very beginning.
+        moment: The newest checkpoint's moment; ``None`` before the first.
         end: The state at the end of the last finished experience; empty before the first.
-        epoch: The state after the last finished epoch of the experience under way; empty between.
+        epoch: The state after the last finished epoch of the current experience; empty between two.
     """
 
     moment: Moment | None
@@ -74,20 +74,20 @@ class ResumePoint:
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """The settings of the run that saved this; empty if an earlier version did."""
+        """The settings of the run that saved this; empty if saved by an earlier version."""
         return dict((self.epoch or self.end).get("configuration", {}))
 
 
 class CheckpointFolder:
     """The checkpoints of one run.
 
-    Kept are the ends of the last two experiences and the last two epochs after them, so that there
-    is a good one to go back to when the newest is damaged.
+    It keeps the ends of the last two experiences and the last two epochs after them, as a fallback
+    when the newest is damaged.
 
     Args:
-        path: Made when the first checkpoint is saved.
-        configuration: The settings of the run, kept in every checkpoint: a folder that has lost its
-            ``config.yaml`` still knows whose weights these are.
+        path: The folder, created with the first checkpoint.
+        configuration: The settings of the run, stored in every checkpoint, so that they can be checked
+            even if ``config.yaml`` is lost.
     """
 
     def __init__(self, path: Path, configuration: dict[str, Any] | None = None) -> None:
@@ -95,18 +95,18 @@ class CheckpointFolder:
         self.configuration = configuration or {}
 
     def moments(self) -> list[Moment]:
-        """What there is, oldest first."""
+        """Moments of all checkpoints, oldest first."""
         moments = []
         for entry in self.path.glob("experience-*-*"):
-            with suppress(ValueError):  # somebody's copy under another name
+            with suppress(ValueError):  # a user's copy under another name
                 moments.append(Moment.of(entry.name))
         return sorted(moments)
 
     def save(self, moment: Moment, state: dict[str, Any]) -> None:
-        """Write a checkpoint; a kill at any time leaves either all of it or none of it.
+        """Write a checkpoint atomically.
 
         Raises:
-            OSError: When there is no room for it; earlier checkpoints stay.
+            OSError: When the disk is full; earlier checkpoints stay.
         """
         tensors: dict[str, Tensor] = {}
         owner = {"configuration": self.configuration} if self.configuration else {}
@@ -126,12 +126,12 @@ class CheckpointFolder:
         self._keep({*ends, *epochs})
 
     def sweep(self) -> None:
-        """Remove what a kill has left: half-written checkpoints, and those it had no time to drop."""
+        """Remove half-written and outdated checkpoints that a killed process left."""
         sweep_drafts(self.path)
         self._prune()
 
     def keep_newest(self) -> None:
-        """Drop all but the newest, once a run is over."""
+        """Delete all but the newest, after a run is finished."""
         self._keep(set(self.moments()[-1:]))
 
     def _keep(self, keep: set[Moment]) -> None:
@@ -143,7 +143,7 @@ class CheckpointFolder:
         """Read a checkpoint.
 
         Raises:
-            DamagedError: When its bytes are not those that were written.
+            DamagedError: When its files changed since they were written.
         """
         folder = self.path / moment.folder
         try:
@@ -162,7 +162,7 @@ class CheckpointFolder:
         raise DamagedError(f"the checkpoint {folder.name} is damaged: {problem}")
 
     def newest(self) -> ResumePoint:
-        """From where a run goes on; damaged checkpoints are reported and passed over.
+        """The state from which a run resumes; damaged checkpoints are reported and skipped.
 
         Raises:
             DamagedError: When there are checkpoints and all are damaged.
@@ -187,7 +187,7 @@ class CheckpointFolder:
 def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     try:
         save_file(tensors, path)
-    except SafetensorError as error:  # how the library reports a full or failing disk
+    except SafetensorError as error:  # raised for a full or failing disk
         full = "os error 28" in str(error) or "No space left" in str(error)
         number = errno.ENOSPC if full else errno.EIO
         raise OSError(number, os.strerror(number), str(path.parent)) from error

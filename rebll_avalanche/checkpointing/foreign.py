@@ -1,4 +1,4 @@
-"""The state of Avalanche's own plugins, which do not give it themselves."""
+"""Save and restore the state of Avalanche's own plugins, which have no ``state_dict``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rebll_avalanche.plugins.buffer import PolicyBuffer
 from rebll_avalanche.plugins.teacher import load_resized
 from rebll_avalanche.protocols import Strategy, Stream
 
-# Which attributes outlive an iteration, by class.
+# Attributes to save, by class.
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "ReplayPlugin": ("storage_policy",),
     "DrawingAGEMPlugin": ("buffers",),
@@ -31,9 +31,9 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "LwFPlugin": ("lwf",),
     "Cumulative": ("dataset",),
 }
-# Nothing in them outlives an experience, or it is saved apart (the clock, the metrics).
+# Classes without lasting state, or whose state is saved elsewhere (the clock, the metrics).
 STATELESS = ("Clock", "EvaluationPlugin", "PeriodicEval")
-# Avalanche's strategies that are nothing but their plugins, and what plugins are made of.
+# Avalanche's strategies that consist only of their plugins, and the base classes of plugins.
 WRAPPERS = ("avalanche.training.supervised.strategy_wrappers", "avalanche.training.templates")
 BASES = ("rebll_avalanche.", "builtins", "typing", "abc", "avalanche.core", *WRAPPERS)
 OBJECTS: dict[str, Any] = {
@@ -48,7 +48,7 @@ OBJECTS: dict[str, Any] = {
 
 
 def unsaved(strategy: Strategy) -> list[str]:
-    """Names of the strategy's parts whose state would be lost; such a run starts over when stopped."""
+    """Names of the strategy's parts whose state cannot be saved; their runs cannot be resumed."""
     home = type(strategy).__module__
     lost = []
     if home.startswith("avalanche.") and not home.startswith(WRAPPERS) and not _listed(strategy):
@@ -61,7 +61,7 @@ def unsaved(strategy: Strategy) -> list[str]:
 
 
 def _foreign(kind: type) -> bool:
-    """Whether a class, or something it inherits from, is not of this package."""
+    """Whether a class or one of its bases is not from this package."""
     return any(not base.__module__.startswith(BASES) for base in kind.__mro__)
 
 
@@ -71,20 +71,20 @@ def _listed(part: Any) -> tuple[str, ...]:
 
 
 def with_state(part: Any, strategy: Strategy, stream: Stream) -> Any:
-    """The part itself if it gives its state, else something that does it for it; or None."""
+    """The part itself if it has a ``state_dict``, else an adapter for it; or None."""
     if hasattr(part, "state_dict"):
         return part
     return ForeignState(part, strategy, stream) if _listed(part) else None
 
 
 class ForeignState:
-    """Reads and writes the attributes of a part that does not give its state.
+    """Adapter that saves and restores the attributes of a part without ``state_dict``.
 
-    Images are kept as references into the stream, networks as weights.
+    Images are saved as references into the stream, networks as weights.
 
     Args:
         part: A plugin or a strategy of Avalanche.
-        strategy: Its model is what saved networks look like.
+        strategy: The strategy, whose model is the template for saved networks.
         stream: The training stream that images come from.
     """
 
@@ -95,7 +95,7 @@ class ForeignState:
 
     @property
     def name(self) -> str:
-        """What the part is called."""
+        """Name of the part."""
         return type(self.part).__name__
 
     def state_dict(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class ForeignState:
         return {name: self._plain(getattr(self.part, name)) for name in _listed(self.part)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Give the attributes their values back."""
+        """Restore the attributes."""
         for name, value in state.items():
             setattr(self.part, name, self._built(value, getattr(self.part, name)))
 
@@ -126,7 +126,7 @@ class ForeignState:
         return value
 
     def _built(self, value: Any, here: Any) -> Any:
-        """The value behind its plain form; ``here`` is what stands in its place now."""
+        """Rebuild a value from its plain form; ``here`` is the current value."""
         if isinstance(value, list | tuple):
             return type(value)(self._built(entry, None) for entry in value)
         if isinstance(value, Tensor):
@@ -172,7 +172,7 @@ def references(dataset: Any, stream: Stream) -> Tensor:
     """``[samples, 2]``: the experience and the index in it that each sample of a data set comes from.
 
     Raises:
-        ValueError: When a sample is not of the stream.
+        ValueError: When a sample is not from the stream.
     """
     numbers = {}
     for experience in stream:

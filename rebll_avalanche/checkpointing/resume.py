@@ -1,4 +1,4 @@
-"""Stop at any moment, go on from the last finished epoch."""
+"""Resume a stopped run from the last finished epoch."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rebll_avalanche.protocols import Strategy, Stream
 
 
 class CheckpointPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
-    """Saves after every epoch; in an experience under way, skips the epochs that are done.
+    """Save a checkpoint after every epoch; in a resumed experience, skip the finished epochs.
 
-    Must be the last plugin: what it saves is then the state after all others, and what it restores
-    is not overwritten by them. The experience under way begins as it did the first time, from the
-    state at the end of the one before, so that its hooks build the same head, teacher, data loader
-    and schedule; only then the state after the last finished epoch takes over.
+    Must be the last plugin: it then saves the state after all others, and they do not overwrite what
+    it restores. A resumed experience starts from the state at the end of the previous one, so that its
+    hooks build the same head, teacher, data loader and schedule; then the state after the last finished
+    epoch is restored.
 
     Args:
-        folder: Where checkpoints go.
+        folder: The folder of checkpoints.
         stream: The training stream.
         under_way: The state after the last finished epoch of the next experience, if it has begun.
-        epochs_done: How many of its epochs are finished.
+        epochs_done: Number of its finished epochs.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class CheckpointPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         self._all_epochs: int | None = None
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Jump to the last finished epoch."""
+        """Restore the state after the last finished epoch."""
         if not self._under_way:
             return
         restore(strategy, self.stream, self._under_way, under_way=True)
@@ -53,7 +53,7 @@ class CheckpointPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         self._under_way = {}
 
     def before_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Let everybody see the whole number of epochs again."""
+        """Restore the strategy's number of epochs."""
         self._restore_epochs(strategy)
 
     def after_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:

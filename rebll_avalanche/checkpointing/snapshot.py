@@ -17,11 +17,11 @@ from rebll_avalanche.protocols import Strategy, Stream
 
 
 def capture(strategy: Strategy, stream: Stream) -> dict[str, Any]:
-    """Model, optimizer, plugins, metrics, counters and random numbers of a strategy.
+    """Capture model, optimizer, plugins, metrics, counters and random state of a strategy.
 
     Args:
         strategy: Any Avalanche strategy.
-        stream: What it is trained on; images that it remembers are kept as references into it.
+        stream: The training stream; replay images are saved as references into it.
     """
     return {
         "model": strategy.model.state_dict(),
@@ -38,12 +38,12 @@ def restore(
     """Put a strategy into a captured state.
 
     Args:
-        strategy: Built in the same way as the one that was captured.
-        stream: What it is trained on.
-        state: What :func:`capture` returned.
-        under_way: The experience has begun already: its hooks have rebuilt teacher, memory and
-            schedule from the state at the end of the last one. Parts that this has brought into
-            the wanted state are left alone.
+        strategy: A strategy built in the same way as the captured one.
+        stream: The training stream.
+        state: The result of :func:`capture`.
+        under_way: Whether the experience has begun: its hooks have rebuilt teacher, memory and
+            schedule from the state at the end of the last one. Parts already in the captured state
+            are then left alone.
     """
     strategy.model.load_state_dict(state["model"])
     _load_optimizer(strategy.optimizer, strategy.model, state["optimizer"])
@@ -61,7 +61,7 @@ def restore(
 
 
 def stateful(strategy: Strategy, stream: Stream) -> dict[str, Any]:
-    """Whatever has a state to keep: plugins and metrics, by class name and a running number."""
+    """All parts with state: plugins and metrics, by class name and a running number."""
     named: dict[str, Any] = {}
     numbers: Counter[str] = Counter()
     for part in (strategy, *strategy.plugins, *strategy.evaluator.metrics):
@@ -74,7 +74,7 @@ def stateful(strategy: Strategy, stream: Stream) -> dict[str, Any]:
 
 
 def random_state() -> dict[str, Any]:
-    """Where Python's, numpy's and torch's random numbers are."""
+    """State of Python's, numpy's and torch's random number generators."""
     kind, keys, *rest = np.random.get_state()  # noqa: NPY002 - the state that exists, not a new one
     return {
         "python": random.getstate(),
@@ -85,7 +85,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Continue where :func:`random_state` was taken."""
+    """Restore a state from :func:`random_state`."""
     random.setstate(state["python"])
     kind, keys, *rest = state["numpy"]
     np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))  # noqa: NPY002
@@ -95,7 +95,7 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 
 def _optimizer_state(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Any]:
-    """Groups and moments by parameter name: the order of parameters depends on when they arrived."""
+    """Groups and moments by parameter name, because the order of parameters depends on head growth."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     groups = []
     for group in optimizer.param_groups:
@@ -122,7 +122,7 @@ def _load_optimizer(
     for name, entry in state["moments"].items():
         parameter = parameters[name]
         optimizer.state[parameter] = {
-            # Moments live beside their parameter; step counters stay on the CPU.
+            # Moments go to their parameter's device; step counters stay on the CPU.
             key: value.to(parameter.device)
             if isinstance(value, Tensor) and value.shape == parameter.shape
             else value
@@ -141,6 +141,6 @@ def _equal(first: Tensor, second: Tensor) -> bool:
     if first.shape != second.shape or first.dtype != second.dtype:
         return False
     unequal = first != second
-    if first.is_floating_point():  # NaN, an unknown label, equals itself here
+    if first.is_floating_point():  # NaN (an unknown label) counts as equal to itself
         unequal &= ~(first.isnan() & second.isnan())
     return not bool(unequal.any())

@@ -1,4 +1,4 @@
-"""Any state of a run as tensors and JSON, so that reading it can never run code."""
+"""Store the state of a run as tensors and JSON, so that reading it never runs code."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def pack(state: Any, tensors: dict[str, Tensor], path: str = "state") -> Any:
     Args:
         state: Dictionaries, lists, tuples, sets, numbers, strings, ``None``, tensors, arrays.
         tensors: Filled with one entry per tensor.
-        path: Where ``state`` stands, for the names of tensors and for messages.
+        path: Location of ``state``, for the names of tensors and for messages.
 
     Raises:
-        TypeError: Naming the place of a value that is none of these.
+        TypeError: Naming the location of a value of another type.
 
     >>> tensors = {}
     >>> pack({"step": 3, "betas": (0.9, 0.99)}, tensors)
@@ -52,7 +52,7 @@ def pack(state: Any, tensors: dict[str, Tensor], path: str = "state") -> Any:
 
 
 def unpack(packed: Any, tensors: dict[str, Tensor]) -> Any:
-    """The state that :func:`pack` was given.
+    """Restore the state that was passed to :func:`pack`.
 
     >>> unpack({"__kind__": "tuple", "value": [0.9, 0.99]}, {})
     (0.9, 0.99)

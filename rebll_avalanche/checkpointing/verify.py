@@ -1,4 +1,4 @@
-"""Every byte of a run or a cache, compared with what was written down about it."""
+"""Verify every byte of a run or a cache against its recorded hashes."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ IMAGES = "images.npy"
 
 @dataclass
 class Verdict:
-    """What was found about one run or one part of a cache.
+    """Result of verifying one run or one part of a cache.
 
     Attributes:
-        path: Where it lies.
-        kind: What it is.
-        problems: What is wrong; a sound one has none.
-        notes: What could not be compared.
+        path: Its path.
+        kind: Its kind.
+        problems: Damage found; empty if intact.
+        notes: Parts that could not be verified.
     """
 
     path: Path
@@ -50,10 +50,10 @@ class Verdict:
 
 
 def verify(path: Path) -> list[Verdict]:
-    """Check a run, a part of a cache, or every such thing below a folder.
+    """Verify a run, a part of a cache, or all of these below a folder.
 
     Raises:
-        FileNotFoundError: When there is nothing there that could be checked.
+        FileNotFoundError: When there is nothing to verify.
     """
     found = [_verdict(place, kind) for place, kind in _things(path)]
     if not found:
@@ -64,7 +64,7 @@ def verify(path: Path) -> list[Verdict]:
 
 
 def _things(path: Path) -> Iterator[tuple[Path, str]]:
-    """Runs and parts of caches, outermost first; what lies inside of one is part of it."""
+    """Runs and parts of caches, outermost first, without anything inside them."""
     if path.is_file():
         if path.suffix == ".npz":
             yield path, "arrays"
@@ -144,7 +144,7 @@ def _check_checkpoints(path: Path, verdict: Verdict) -> None:
 
 
 def _compare_metrics(path: Path, records: object, verdict: Verdict) -> None:
-    """The newest checkpoint holds the results as well."""
+    """Compare the results with their copy in the newest checkpoint."""
     try:
         lines = (path / METRICS).read_text(encoding="utf-8").splitlines()
         written = [json.loads(line) for line in lines if line.strip()]
@@ -153,7 +153,7 @@ def _compare_metrics(path: Path, records: object, verdict: Verdict) -> None:
         return
     # Through JSON, which knows no tuples.
     if json.dumps(written) != json.dumps(json.loads(json.dumps(records))):
-        verdict.problems.append(f"{METRICS} says something else than the checkpoint")
+        verdict.problems.append(f"{METRICS} differs from the checkpoint")
 
 
 CHECKS: dict[str, Callable[[Path, Verdict], None]] = {

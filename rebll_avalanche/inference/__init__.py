@@ -1,4 +1,4 @@
-"""Inference: a finished run answers questions about pictures, here or as an ONNX file."""
+"""Inference with the model of a finished run, in Python or as an ONNX file."""
 
 from rebll_avalanche.inference.predictor import load_run
 

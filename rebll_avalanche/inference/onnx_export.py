@@ -1,4 +1,4 @@
-"""A trained model as an ONNX file that gives the same scores."""
+"""Export a trained model as an ONNX file that gives the same scores."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> float:
         raise ValueError("export needs onnx; run: pip install 'rebll-avalanche[onnx]'") from error
     if trained.features is not None:
         raise ValueError(
-            f"{trained.folder} looks at pictures several times, an ONNX file once; export a run with one "
+            f"{trained.folder} needs several views per image, an ONNX file has one; export a run with one "
             "backbone in benchmark.features and without benchmark.features_windows"
         )
     path = Path(path)
@@ -63,7 +63,7 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> float:
     module = _Scores(trained.model).eval()
     shape = (3, trained.image_size, trained.image_size)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter's own, about itself
+        warnings.simplefilter("ignore")  # the exporter's internal warnings
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         program = torch.onnx.export(
             module,
@@ -74,7 +74,7 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> float:
             dynamo=True,
             verbose=False,
         )
-    assert program is not None  # so it is with dynamo
+    assert program is not None  # always the case with dynamo
     model = program.model_proto
     onnx.helper.set_model_props(
         model,

@@ -1,4 +1,4 @@
-"""A finished run answers questions about pictures: scores per class, and where it sees each class."""
+"""Predict class scores and activation maps with the model of a finished run."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class TrainedModel:
 
     Attributes:
         folder: The run.
-        config: As it was run.
-        model: In evaluation mode, on the CPU, in float32.
-        class_names: Of its logits.
-        image_size: Side of the square that pictures are scaled to.
-        keep_aspect: Scale them to about their own shape instead; this is their shorter side then.
-        features: What makes the model's inputs of pictures, where several backbones or windows are looked
-            at; the model takes pictures otherwise.
-        thresholds: One for each class, where there is more than the one that runs are evaluated at.
+        config: Its settings.
+        model: The model in evaluation mode, on the CPU, in float32.
+        class_names: Names of its logits.
+        image_size: Side of the square that images are resized to.
+        keep_aspect: Keep about the aspect ratio instead, with ``image_size`` as the shorter side.
+        features: The frozen feature extractor, if there are several backbones or windows; otherwise the
+            model takes images.
+        thresholds: One threshold per class, if they differ from the single threshold of evaluation.
     """
 
     folder: Path
@@ -56,13 +56,13 @@ class TrainedModel:
 
     @property
     def threshold(self) -> float:
-        """The first threshold that the run was evaluated at."""
+        """The first threshold of the run's evaluation."""
         return self.config.evaluation.thresholds[0]
 
     def prepare(self, pictures: Sequence[Image.Image]) -> Tensor:
-        """Pictures as the batch that the model was tested with: in [0, 1], squares or of one shape.
+        """Convert images to a model input as in evaluation: in [0, 1], squares or of one shape.
 
-        With :attr:`features`, what these make of pictures of any shape.
+        With :attr:`features`, the features of images of any shape.
         """
         if self.features is not None:
             return self.features.of([to_rgb(picture) for picture in pictures])
@@ -72,13 +72,13 @@ class TrainedModel:
 
     @torch.no_grad()
     def scores(self, inputs: Tensor) -> Tensor:
-        """Probabilities ``[batch, classes]`` of prepared inputs."""
+        """Probabilities ``[batch, classes]`` for prepared inputs."""
         logits: Tensor = self.model(inputs)
         return logits.sigmoid()
 
     def predict(self, pictures: Sequence[Image.Image]) -> list[dict[str, float]]:
-        """The score of every class for each picture, highest first."""
-        # Pictures of different shapes make no batch.
+        """The score of every class for each image, highest first."""
+        # Images of different shapes cannot be batched.
         one_by_one = self.keep_aspect and self.features is None
         batches = [[picture] for picture in pictures] if one_by_one else [pictures]
         answers = []
@@ -89,20 +89,19 @@ class TrainedModel:
         return answers
 
     def activation_maps(self, inputs: Tensor, *, grad_cam: bool = False) -> Tensor:
-        """Where the evidence for each class lies: ``[batch, classes, h, w]`` between 0 and 1.
+        """Class activation maps ``[batch, classes, h, w]`` between 0 and 1.
 
-        1 is the strongest evidence for the class in this picture; how strong it is, the score says.
+        Each map is scaled so that its maximum is 1; the strength of the evidence is in the score.
 
         Args:
-            inputs: From :meth:`prepare`.
-            grad_cam: Use Grad-CAM instead of the head's own maps; it is used in any case when the
-                head has none.
+            inputs: The result of :meth:`prepare`.
+            grad_cam: Use Grad-CAM instead of the head's own maps; always used if the head has none.
         """
         if self.features is not None:
             maps = self._window_maps(inputs)
             return maps / maps.amax(dim=(2, 3), keepdim=True)
         own = type(self.model.head).class_activation_maps is not GrowingHead.class_activation_maps
-        # A head on vectors sees no places; the map before these does.
+        # A head on vectors has no spatial positions; the feature map before pooling has.
         if own and not grad_cam and not isinstance(self.model.backbone, VectorsOfMaps):
             with torch.no_grad():
                 maps = self.model.head.class_activation_maps(self.model.features(inputs))
@@ -117,7 +116,7 @@ class TrainedModel:
         """The probability of each class in each window."""
         if not self.model.has_windows(inputs):
             raise ValueError(
-                f"{self.folder} learned from vectors of several backbones, which have no common map; "
+                f"{self.folder} was trained on features of several backbones, which have no common map; "
                 "maps need a run with one backbone, or with benchmark.features_windows"
             )
         scores = self.model(inputs[:, 1:].flatten(0, 1)).sigmoid()
@@ -131,8 +130,8 @@ def load_run(folder: str | Path) -> TrainedModel:
     Raises:
         FileNotFoundError: When the folder is not a run, or has not finished an experience.
         DamagedError: When its files are damaged, or its weights are not finite.
-        UnsafeError: When there is a link in the folder.
-        ValueError: When it was trained on something else than pictures.
+        UnsafeError: When the folder contains a link.
+        ValueError: When it was not trained on images.
     """
     with only_answering():
         return _load(Path(folder))
@@ -151,8 +150,8 @@ def _load(folder: Path) -> TrainedModel:
     shape = recorded_shape(folder, record)
     made_of_pictures = config.benchmark.features is not None
     if len(shape) != 3 and not made_of_pictures:
-        raise ValueError(f"{folder} learned from inputs of shape {shape}, not from pictures")
-    # Speed options of the training do not matter here, and would only cost accuracy and start-up time.
+        raise ValueError(f"{folder} was trained on inputs of shape {shape}, not on images")
+    # Without the speed options of training, which would only cost accuracy and start-up time.
     plain = replace(config, training=replace(config.training, precision="float32", compile=False))
     learned = _learned(end, folder)
     weights = record.get("weights", {})
@@ -170,8 +169,8 @@ def _load(folder: Path) -> TrainedModel:
         ) from error
     if wrong := not_finite(model.state_dict()):
         raise DamagedError(
-            f"the model in {folder} cannot answer: {wrong} holds numbers that are not finite, as after "
-            "training that diverged; train it again with a smaller training.lr"
+            f"the model in {folder} cannot be used: {wrong} holds numbers that are not finite, probably "
+            "because training diverged; train it again with a smaller training.lr"
         )
     views = config.benchmark.views
     features = None
@@ -191,7 +190,7 @@ def _learned(end: dict[str, Any], folder: Path) -> dict[str, Tensor]:
     strategy = end.get("strategy")
     model = strategy.get("model") if isinstance(strategy, dict) else None
     if not isinstance(model, dict) or not all(isinstance(v, Tensor) for v in model.values()):
-        raise DamagedError(f"the checkpoint in {folder} holds no weights; put back a copy of it")
+        raise DamagedError(f"the checkpoint in {folder} holds no weights; restore a copy of it")
     return model
 
 
@@ -200,7 +199,7 @@ def _class_names(record: dict[str, Any], count: int, folder: Path) -> tuple[str,
     if not isinstance(names, list) or len(names) < count:
         raise DamagedError(
             f"{folder / CONFIG} does not name the {count} classes of the model; "
-            "put back the file that the run wrote"
+            "restore the file that the run wrote"
         )
     return tuple(map(str, names[:count]))
 
@@ -208,21 +207,21 @@ def _class_names(record: dict[str, Any], count: int, folder: Path) -> tuple[str,
 def _with_first_part(
     config: Config, weights: dict[str, Any], learned: dict[str, Tensor]
 ) -> tuple[MultiLabelModel, dict[str, Tensor]]:
-    """The whole network of a run that learned from maps, with the weights it began with, and all of them.
+    """The whole network of a run trained on feature maps, and all its weights.
 
     Raises:
-        ValueError: When the weights that made the maps are not those that are there now.
+        ValueError: When the installed weights differ from those that computed the maps.
     """
     model = _feature_network(config, weights)
     return model, model.state_dict() | learned
 
 
 class VectorsOfMaps(nn.Module):
-    """What learned from vectors, on the mean over a backbone's last map.
+    """A frozen backbone with average pooling, followed by a model trained on its vectors.
 
     Args:
         maps: The frozen backbone.
-        learned: Takes vectors.
+        learned: The model on vectors.
     """
 
     def __init__(self, maps: nn.Module, learned: nn.Module) -> None:
@@ -239,26 +238,26 @@ class VectorsOfMaps(nn.Module):
 def _on_frozen_backbone(
     config: Config, weights: dict[str, Any], learned: MultiLabelModel
 ) -> MultiLabelModel:
-    """What a run learned from vectors, behind the backbone that made these of pictures."""
+    """Combine a model trained on vectors with the frozen backbone that computed them."""
     return with_learned(_feature_network(config, weights), learned, hidden=config.model.hidden)
 
 
 def with_learned(
     model: MultiLabelModel, learned: MultiLabelModel, *, hidden: int = 0
 ) -> MultiLabelModel:
-    """A network for pictures, from a backbone that is changed and what was learned from its vectors."""
+    """Build an image network from a backbone (modified in place) and a model trained on its vectors."""
     if hidden or not isinstance(learned.head, GrowingLinear):
         model.backbone = VectorsOfMaps(model.backbone, learned.backbone)
-    # Otherwise the head takes the mean itself, and the map before it can be shown.
+    # Otherwise the head pools by itself, and its feature map can be shown.
     model.head = learned.head
     return model
 
 
 def _feature_network(config: Config, weights: dict[str, Any]) -> MultiLabelModel:
-    """The network that a run's maps or vectors were made with, for pictures.
+    """The frozen backbone that computed a run's feature maps or vectors.
 
     Raises:
-        ValueError: When its weights are not those that are there now.
+        ValueError: When its installed weights differ from those of the run.
     """
     network = replace(
         config.model,
@@ -274,17 +273,17 @@ def _feature_network(config: Config, weights: dict[str, Any]) -> MultiLabelModel
 
 
 def reduced(picture: Image.Image, longest: int = 320) -> Image.Image:
-    """A picture whose longer side has at most so many pixels."""
+    """Shrink an image so that its longer side has at most ``longest`` pixels."""
     copy = to_rgb(picture).copy()
     copy.thumbnail((longest, longest))
     return copy
 
 
 def overlay(picture: Image.Image, activation: Tensor) -> Image.Image:
-    """A reduced picture with a map laid over it: dimmed where there is no evidence, glowing where it is.
+    """Draw a map over a reduced image: dimmed where there is no evidence, coloured where there is.
 
     Args:
-        picture: Of any size.
+        picture: An image of any size.
         activation: ``[h, w]`` between 0 and 1.
     """
     from matplotlib import colormaps
@@ -297,7 +296,7 @@ def overlay(picture: Image.Image, activation: Tensor) -> Image.Image:
     strength = smooth[0, 0].numpy()
     colour = colormaps["inferno"](0.35 + 0.6 * strength)[..., :3] * 255
     weight = (0.75 * strength)[..., None]
-    # The rest of the picture steps back, so that the glow is not mistaken for its colours.
+    # Dim the rest of the image, so that the map is not mistaken for its colours.
     dimmed = 0.75 * np.asarray(picture, dtype=np.float32)
     return Image.fromarray((dimmed * (1 - weight) + colour * weight).astype(np.uint8))
 
@@ -319,6 +318,6 @@ def _grad_cam(model: MultiLabelModel, inputs: Tensor) -> Tensor:
     square = inputs.shape[2] == inputs.shape[3]
     if maps[0].ndim != 4 or (square and maps[0].shape[2] != maps[0].shape[3]):
         raise ValueError(
-            f"Grad-CAM needs a backbone that ends in a square map, this one ends in {tuple(maps[0].shape)}"
+            f"Grad-CAM needs a backbone that ends in a square map, got {tuple(maps[0].shape)}"
         )
     return torch.cat(maps, dim=1)

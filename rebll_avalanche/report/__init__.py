@@ -1,6 +1,6 @@
 """Reports: read the result files of runs, draw the figures, write one HTML page.
 
-Nothing here imports torch or Avalanche: a report is written on any machine that has the files.
+Nothing here imports torch or Avalanche: a report needs only the result files.
 """
 
 from rebll_avalanche.report.page import write_report

@@ -1,4 +1,4 @@
-"""Counts: prediction scores of present and absent labels (the paper's figure 2b), and what runs cost."""
+"""Bar charts: prediction scores of present and absent labels (the paper's figure 2b), and cost of runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rebll_avalanche.report.style import INK, MUTED, Look, canvas
 
 BINS = 25
 SMALLEST_SHARE = 1e-4
-# Letters of a line beside a bar: more of them would leave no room for the bars. Rows and further lines
-# have a height in pixels.
+# Maximum characters per line of a bar's label, to leave room for the bars. Heights of rows and of further
+# lines are in pixels.
 LABEL, ROW, LINE = 24, 24, 12
 
 
 def pooled_scores(runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of the last step where the class is present, and where it is absent, over all seeds."""
+    """Scores after the last experience for present and for absent classes, over all seeds."""
     present, absent = [np.empty(0)], [np.empty(0)]
     for run in runs:
         if run.scores is not None:
@@ -34,9 +34,9 @@ def pooled_scores(runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
 def score_histogram(
     present: np.ndarray, absent: np.ndarray, look: Look, *, threshold: float, width: float
 ) -> Figure:
-    """The share of present and of absent labels in each range of scores, on a logarithmic axis.
+    """Histogram of the scores of present and absent labels, on a logarithmic axis.
 
-    Absent labels are so many that a plain axis would show one bar at zero and nothing else.
+    There are so many absent labels that a linear axis would show only one bar at zero.
     """
     with canvas(width, 0.68 * width) as (figure, axes):
         for scores, colour, line in ((absent, MUTED, 1.2), (present, look.colour, 2.0)):
@@ -72,7 +72,7 @@ def cost_bars(
     *,
     width: float,
 ) -> Figure | None:
-    """One bar per experiment from the cost of a run, its value written at the end."""
+    """One bar per experiment for a cost, with its value at the end."""
     costs = [(group, spread) for group in groups if (spread := cost(group)) is not None]
     if not costs:
         return None

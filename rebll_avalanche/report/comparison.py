@@ -1,4 +1,4 @@
-"""The table of methods in the forms that people and papers want: text, Markdown, LaTeX, CSV."""
+"""Write the table of methods as text, Markdown, LaTeX or CSV."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines: a metric after each experience (the paper's figure 4), and a metric along a parameter (5)."""
+"""Line charts: a metric after each experience (the paper's figure 4), or over a parameter (figure 5)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rebll_avalanche.report.style import INK, MUTED, Look, canvas, end_labels
 def metric_curves(
     setting: Setting, metric: str, title: str, looks: Mapping[str, Look], *, width: float
 ) -> Figure:
-    """A metric over the classes seen so far, one line per experiment, a band of one deviation over seeds.
+    """A metric over the classes seen so far, one line per experiment, with one deviation over seeds.
 
-    What is trained on everything at once has no course: it is a dashed line across.
+    Joint training, which has a single result, is a dashed horizontal line.
     """
     small = width < 500
     size = 10 if small else 11.5
@@ -67,7 +67,7 @@ def metric_curves(
 
 
 def sweep_curves(sweep: Sweep, look: Look, *, width: float) -> Figure:
-    """Last and average mAP along a parameter, the best value of each marked."""
+    """Last and average mAP over a parameter, with the best values marked."""
     with canvas(width, 0.72 * width) as (figure, axes):
         labels = []
         for metric, name, colour in (("mAP", "Last", look.colour), ("AvgmAP", "Average", MUTED)):
@@ -137,14 +137,14 @@ def relabelling_curves(group: Group, *, width: float) -> Figure | None:
 
 
 def _limits(axes: Axes, first: float, last: float) -> None:
-    """From the first place to the last; a single place stands in the middle."""
+    """Set the axis limits from the first position to the last; a single one is centred."""
     axes.set_xlim((first, last) if first < last else (first - 1, first + 1))
 
 
 def _band(
     curve: list[tuple[int, Spread]] | list[tuple[float, Spread]],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Places, means and the edges of the band, in percent."""
+    """Positions, means and the edges of the band, in percent."""
     places = np.array([float(place) for place, _ in curve])
     mean = np.array([100 * spread.mean for _, spread in curve])
     std = np.array([0 if math.isnan(spread.std) else 100 * spread.std for _, spread in curve])

@@ -1,4 +1,4 @@
-"""Runs that belong together: seeds of one experiment, experiments of one setting, sweeps of a parameter."""
+"""Group runs: seeds of one experiment, experiments of one setting, sweeps of a parameter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Spread:
 
     @staticmethod
     def of(values: Iterable[float | None]) -> Spread | None:
-        """Of the values that exist; None if none does.
+        """Mean and deviation of the given values without None; None if there are none.
 
         >>> spread = Spread.of([0.5, 1.0, None])
         >>> spread.mean, round(spread.std, 3), spread.count
@@ -47,12 +47,12 @@ class Group:
 
     @property
     def ceiling(self) -> bool:
-        """Whether it is trained on everything at once."""
+        """Whether it is joint training, an upper bound."""
         return self.first.joint
 
     @property
     def first(self) -> Run:
-        """The run shown where one must stand for all: that of the lowest seed."""
+        """The run with the lowest seed, shown as representative."""
         return self.runs[0]
 
     def last(self, metric: str) -> Spread | None:
@@ -62,7 +62,7 @@ class Group:
     def total(
         self, what: Callable[[Step], float | None], combine: Callable[..., float]
     ) -> Spread | None:
-        """A cost of whole runs: combined over experiences, then over seeds."""
+        """A cost of whole runs, combined over experiences and then over seeds."""
         totals = []
         for run in self.runs:
             known = [number for step in run.steps if (number := what(step)) is not None]
@@ -104,10 +104,10 @@ class Setting:
 
     @property
     def shown(self) -> list[Group]:
-        """Competitors that figures show: not the points of a sweep that others have more seeds than.
+        """Competitors shown in figures: without sweep points that have fewer seeds than others.
 
-        A sweep around one well-measured value would drown the other methods; its points are in the
-        table and in the figure of the sweep.
+        Many sweep points would hide the other methods; they are in the table and in the figure of the
+        sweep.
         """
         side = {
             group.label
@@ -119,11 +119,11 @@ class Setting:
 
     @property
     def experiences(self) -> int:
-        """How many experiences the longest run has finished."""
+        """Number of experiences finished by the longest run."""
         return max(len(run.steps) for group in self.groups for run in group.runs)
 
     def best(self, metric: str, *, lower_is_better: bool = False) -> set[str]:
-        """Labels of the competitors that print the best number; ties all count, one alone does not."""
+        """Labels of the competitors with the best printed number, ties included; empty for a single one."""
         values = {
             group.label: float(percent(spread.mean))
             for group in self.competitors
@@ -150,7 +150,7 @@ class Sweep:
 
 
 def settings_of(runs: Sequence[Run]) -> list[Setting]:
-    """Sort runs into settings and groups; labels say what tells variants of one method apart."""
+    """Sort runs into settings and groups; labels name what distinguishes variants of a method."""
     by_setting: dict[str, list[Run]] = {}
     for run in runs:
         by_setting.setdefault(_key(run.setting), []).append(run)
@@ -162,7 +162,7 @@ def settings_of(runs: Sequence[Run]) -> list[Setting]:
 
 
 def sweeps_of(setting: Setting) -> list[Sweep]:
-    """Every numeric method parameter in which experiments differ while all else is the same."""
+    """Every numeric method parameter in which otherwise equal experiments differ."""
     families: dict[tuple[str, str], list[tuple[float, Group]]] = {}
     for group in setting.groups:
         choices = group.first.choices
@@ -200,7 +200,7 @@ def _groups(runs: list[Run]) -> list[Group]:
 
 
 def _rank(group: Group) -> tuple[bool, float]:
-    """The ceiling first, then what keeps most."""
+    """Sort key: joint training first, then by last mAP."""
     last = group.last("mAP")
     return not group.ceiling, -last.mean if last else math.inf
 
@@ -216,7 +216,7 @@ def differing(records: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _titles(settings: list[dict[str, Any]]) -> list[str]:
-    """Benchmark and scenario, and whatever else is needed to tell settings apart."""
+    """Benchmark, scenario, and further differences between settings."""
     main = ("benchmark.name", "benchmark.scenario")
     others = [name for name in differing(settings) if name not in main]
     titles = []

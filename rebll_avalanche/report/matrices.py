@@ -1,4 +1,4 @@
-"""Squares: the label block matrix of memory (the paper's figure 3), and AP by class and experience."""
+"""Matrices: the label block matrix of memory (the paper's figure 3), and AP by class and experience."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rebll_avalanche.report.groups import Group
 from rebll_avalanche.report.style import INK, MUTED, PAPER, canvas
 
 UNKNOWN, GROUND_TRUTH, PREVIOUS_MODEL, CURRENT_MODEL = range(4)
-# Who said it, in the words of the legend, and the colour; absent labels are the same colour, faint.
+# Origin of a label as named in the legend, and its colour; absent labels have the same colour, faint.
 SAID_BY = {
     GROUND_TRUTH: ("ground truth", "#7a828b"),
     PREVIOUS_MODEL: ("previous model", "#2f7fd0"),
@@ -27,12 +27,12 @@ def memory_matrix(
 ) -> Figure:
     """One row per remembered image, one column per class, in blocks of experiences.
 
-    Colour says who gave the label; full colour is present, faint absent, empty unknown.
+    Colour shows the origin of the label; full colour is present, faint absent, empty unknown.
 
     Args:
-        memory: What ``memory.npz`` holds.
-        blocks: The share of right relabels, written into each block that has one.
-        width: In pixels.
+        memory: The content of ``memory.npz``.
+        blocks: Accuracy of relabelling, written into each block that has one.
+        width: Width in pixels.
     """
     experience, ends = memory["experience"], memory["class_ends"]
     labels, provenance = memory["labels"][:, : ends[-1]], memory["provenance"][:, : ends[-1]]
@@ -73,7 +73,7 @@ def memory_matrix(
 
 
 def memory_shares(memory: dict[str, np.ndarray]) -> list[tuple[str, str, float]]:
-    """``(who, colour, share)`` of the entries of seen classes."""
+    """``(origin, colour, share)`` of the labels of seen classes."""
     provenance = memory["provenance"][:, : memory["class_ends"][-1]]
     return [
         (name, colour, float((provenance == who).mean())) for who, (name, colour) in SAID_BY.items()

@@ -1,4 +1,4 @@
-"""How people write the names that files hold."""
+"""Human-readable names and numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BENCHMARKS = {
 
 
 def percent(fraction: float | None, digits: int = 1) -> str:
-    """A fraction for people.
+    """A fraction in percent.
 
     >>> percent(0.8125)
     '81.2'
@@ -22,7 +22,7 @@ def percent(fraction: float | None, digits: int = 1) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit a person would choose.
+    """Seconds in a readable unit.
 
     >>> duration(42.31), duration(150), duration(7500)
     ('42 s', '2.5 min', '2.1 h')
@@ -37,7 +37,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in the unit a person would choose.
+    """Bytes in a readable unit.
 
     >>> size(512e6), size(3.21e9)
     ('512 MB', '3.2 GB')
@@ -46,7 +46,7 @@ def size(count: float) -> str:
 
 
 def value(parameter: object) -> str:
-    """A parameter's value, without the noise of floating point.
+    """A parameter's value, without floating-point noise.
 
     >>> value(0.30000000000000004), value(True), value("onecycle")
     ('0.3', 'yes', 'onecycle')

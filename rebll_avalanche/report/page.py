@@ -1,4 +1,4 @@
-"""One HTML file that needs nothing but a browser."""
+"""Write the report as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def write_report(
     """Write the report of some runs.
 
     Args:
-        runs: From :func:`read_runs`.
+        runs: The result of :func:`read_runs`.
         path: The HTML file.
-        figures: A folder for every figure as SVG and PNG, if one is wanted.
+        figures: Optional folder for every figure as SVG and PNG.
         left_out: Folders that could not be read, with the reason; the page lists them.
 
     Returns:
         The path of the HTML file.
     """
     if not runs:
-        raise ValueError("there is no run to report; give folders that `rebll run` wrote")
+        raise ValueError("no run to report; give folders that `rebll run` wrote")
     settings = settings_of(runs)
     groups = [group for setting in settings for group in setting.groups]
     known = {group.label for setting in settings for group in setting.shown}
-    # Solid lines go to what figures show first.
+    # Experiments shown in figures get solid lines first.
     groups.sort(key=lambda group: group.label not in known)
     appearance = looks((group.method, group.label) for group in groups if not group.ceiling)
     chapters = []

@@ -1,4 +1,4 @@
-"""Do scores mean what they say: of all labels scored 0.7, are 70 in 100 there?"""
+"""Calibration of scores: of all labels with a score of 0.7, are 70 % present?"""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ BINS = 15
 def reliability(
     present: np.ndarray, absent: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean score, share of present labels and count in each range of scores that has any.
+    """Mean score, fraction of present labels and count in each non-empty score bin.
 
     Args:
-        present: Scores of labels that are there.
-        absent: Scores of labels that are not.
+        present: Scores of present labels.
+        absent: Scores of absent labels.
     """
     scores = np.concatenate([present, absent])
     there = np.concatenate([np.ones(len(present)), np.zeros(len(absent))])
@@ -30,7 +30,7 @@ def reliability(
 
 
 def calibration_error(present: np.ndarray, absent: np.ndarray) -> float:
-    """Expected calibration error: the mean distance between what was said and what was found."""
+    """Expected calibration error: mean distance between score and fraction of present labels."""
     said, found, counts = reliability(present, absent)
     return float((np.abs(said - found) * counts).sum() / counts.sum())
 
@@ -38,7 +38,7 @@ def calibration_error(present: np.ndarray, absent: np.ndarray) -> float:
 def reliability_curve(
     present: np.ndarray, absent: np.ndarray, look: Look, *, width: float
 ) -> Figure:
-    """Found against said; on the diagonal, scores are probabilities."""
+    """Fraction of present labels over score; calibrated scores lie on the diagonal."""
     said, found, _ = reliability(present, absent)
     with canvas(width, 0.8 * width) as (figure, axes):
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)))

@@ -1,4 +1,4 @@
-"""The result files of a run, read as they lie in its folder."""
+"""Read the result files of run folders."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from rebll_avalanche.run_files import (
     read_settings,
 )
 
-# The sections of config.yaml that decide something; the others are a record of how the run was made.
+# The sections of config.yaml with settings; the others record how the run was made.
 DECISIONS = ("benchmark", "model", "method", "training", "evaluation")
-# How the files begin that a page may embed, by their suffix.
+# First bytes of files that a page may embed, by suffix.
 PICTURES = {".jpg": b"\xff\xd8\xff", ".png": b"\x89PNG\r\n\x1a\n"}
 
 
 @dataclass(frozen=True)
 class Step:
-    """One line of ``metrics.jsonl``: what is known after an experience; fractions throughout."""
+    """One line of ``metrics.jsonl``: results after an experience, as fractions."""
 
     experience: int
     classes_seen: int
@@ -73,17 +73,17 @@ class Run:
 
     @property
     def joint(self) -> bool:
-        """Whether it is a ceiling: trained on everything at once, it neither competes nor forgets."""
+        """Whether it is joint training: an upper bound that is not compared and does not forget."""
         return bool(self._as_run.get("joint", False))
 
     @property
     def seed(self) -> int:
-        """The seed of everything random."""
+        """The training seed."""
         return int(self.config.get("seed", 0))
 
     @property
     def setting(self) -> dict[str, Any]:
-        """What two methods must share to stand in one table: the data, and where the network starts."""
+        """What two methods must share to be compared: the data and the initial network."""
         shared = ("model.backbone", "model.pretrained", "evaluation.stream")
         decided = self._decided
         return {
@@ -92,7 +92,7 @@ class Run:
 
     @property
     def choices(self) -> dict[str, Any]:
-        """Everything else that was decided: the method's parameters, the training."""
+        """All other settings: the method's parameters, the training."""
         setting = self.setting
         return {key: value for key, value in self._decided.items() if key not in setting}
 
@@ -104,7 +104,7 @@ class Run:
     def _decided(self) -> dict[str, Any]:
         decided = flat({name: self.config[name] for name in DECISIONS if name in self.config})
         decided |= flat({"method": self._as_run.get("parameters", {})})
-        # A run that went on to learn from other images is no longer comparable to one that did not.
+        # An extended run is not comparable to one that was not extended.
         decided["benchmark.extensions"] = len(self.config.get("extensions", []))
         return {
             key: value
@@ -141,7 +141,7 @@ class Run:
 
     @cached_property
     def cams(self) -> list[dict[str, Any]]:
-        """What ``rebll cam`` wrote: test images with class activation maps and scores."""
+        """The output of ``rebll cam``: test images with class activation maps and scores."""
         path = self.folder / CAMS / CAM_INDEX
         if not path.is_file():
             return []
@@ -186,16 +186,16 @@ def read_run(folder: str | Path) -> Run:
     if not isinstance(run.config.get("seed", 0), int):
         raise DamagedError(f"{config}: the seed must be a number, not {run.config['seed']!r}")
     check_manifest(folder)
-    # Read now, so that one damaged file costs its run and not the whole page.
+    # Read now, so that a damaged file excludes its run and not the whole page.
     _ = run.scores, run.memory, run.cams
     return run
 
 
 def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
-    """Read every folder that is a run, and say of the others why not.
+    """Read every run folder, and collect the reasons for those left out.
 
     Args:
-        folders: Run folders, or folders that hold run folders at any depth.
+        folders: Run folders, or folders that contain run folders at any depth.
 
     Returns:
         The runs in order of their paths, and one message for each folder that was left out.
@@ -204,7 +204,7 @@ def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
     found: dict[Path, None] = {}
     for folder in map(Path, folders):
         inside = sorted(path.parent for path in folder.rglob(CONFIG))
-        # Hidden folders are those that something is still being written to.
+        # Hidden folders are still being written.
         whole = [run for run in inside if not _hidden(run.relative_to(folder))]
         found |= dict.fromkeys(whole or [folder])
     for folder in found:
@@ -216,7 +216,7 @@ def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
 
 
 def _off(value: Any) -> bool:
-    """Whether a run did without something, which earlier versions may not have known at all."""
+    """Whether an option is off, so that runs of earlier versions without it are equal."""
     return value is None or value is False
 
 
@@ -255,7 +255,7 @@ def _arrays(path: Path, *names: str) -> dict[str, np.ndarray] | None:
 
 
 def _check_picture(folder: Path, name: Any) -> None:
-    """A page carries whatever is embedded in it: pictures of this folder, nothing else."""
+    """Refuse to embed anything in the page except images of this folder."""
     plain = isinstance(name, str) and Path(name).name == name and "\\" not in name
     if not plain or Path(name).suffix not in PICTURES or not (folder / name).is_file():
         raise UnsafeError(f"{name!r} is not the name of a picture in {folder}")

@@ -1,4 +1,4 @@
-"""What a report shows of a setting: sections of panels, each drawn from the runs that have the data."""
+"""The sections of a report: panels drawn from the runs that have the data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CAM_IMAGES = 12
 
 @dataclass(frozen=True)
 class Panel:
-    """A drawing with a heading; wide ones are drawn again for a phone."""
+    """A figure with a heading; wide ones are drawn again for a phone."""
 
     name: str
     title: str
@@ -38,7 +38,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Numbers:
-    """The points of a curve, for those who want to read them: a row per experiment."""
+    """The points of a curve as a table: a row per experiment."""
 
     seen: list[int]
     rows: list[tuple[str, list[Spread | None]]]
@@ -62,7 +62,7 @@ def sections_of(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -
 
     Args:
         setting: The runs.
-        anchor: Starts the name of every panel.
+        anchor: Prefix of every panel's name.
         appearance: The look of each experiment, by label.
     """
     builders = (
@@ -97,7 +97,7 @@ def _forgetting(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -
             setting, "Forgetting", f"{anchor}-forgetting", "forgetting, points", appearance
         )
         text = (
-            "How far the AP of a class has fallen below the best it ever had, "
+            "How far the AP of a class has fallen below its best earlier value, "
             "mean over the classes of earlier experiences. Lower is better."
         )
         yield Section(
@@ -143,8 +143,8 @@ def _scores(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> It
             panels.append(Panel(f"{anchor}-scores-{place + 1}", group.label, text, figure))
     if panels:
         text = (
-            "The final model's scores on the test images, for labels that are there and for labels that are "
-            "not, each as shares of its own. The scale is logarithmic; the dashed line is the threshold."
+            "The final model's scores on the test images, for present and for absent labels, as shares of "
+            "each. The scale is logarithmic; the dashed line is the threshold."
         )
         yield Section("scores", "Scores of present and absent labels", text, panels)
 
@@ -167,11 +167,11 @@ def _reliability(
             )
     if panels:
         text = (
-            "Of the labels that got a score, how many are there? On the dashed line the scores are "
-            "probabilities; below it the model is too sure. The calibration error is the mean distance "
+            "The fraction of present labels over their score. On the dashed line the scores are calibrated "
+            "probabilities; below it the model is overconfident. The calibration error is the mean distance "
             "from that line, over all labels of the test images."
         )
-        yield Section("reliability", "Do the scores mean what they say?", text, panels)
+        yield Section("reliability", "Calibration of the scores", text, panels)
 
 
 def _memory(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:
@@ -196,14 +196,14 @@ def _memory(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> It
     if panels:
         text = (
             "Each row is an image in memory after the last experience (lowest seed), each column a class. "
-            "Strong colour: present. Faint: absent. Empty: nobody said. Numbers: percent of the block's "
-            "relabels that are right. Right relabels are counted against the truth that training never sees."
+            "Strong colour: present. Faint: absent. Empty: unknown. Numbers: percent of the block's "
+            "relabels that are correct, compared with the ground truth, which training never sees."
         )
         yield Section("memory", "Labels in memory", text, panels, legend)
 
 
 def _relabels(scored: Mapping[str, float]) -> str:
-    """How right relabelling is; accuracy alone would flatter, because most labels are absent."""
+    """Quality of relabelling; accuracy alone would be too optimistic, because most labels are absent."""
     if not scored:
         return ""
     return (
@@ -242,7 +242,7 @@ def _class_ap(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> 
     if panels:
         text = (
             "Average precision in percent, mean over seeds. Rows are classes in order of learning. "
-            "Written: after the experience that brought the class, and at the end."
+            "Written: after the experience that introduced the class, and at the end."
         )
         yield Section("classes", "Every class over time", text, panels)
 
@@ -283,14 +283,14 @@ def _cams(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iter
     ]
     if shown:
         text = (
-            "Where the final model sees each class, and how sure it is. "
-            "Labels that are really there are ticked."
+            "Class activation maps of the final model with its scores. "
+            "Labels that are present are ticked."
         )
         yield Section("cams", "What the model looks at", text, cams=shown)
 
 
 def _cam(run: Run, record: dict[str, Any]) -> dict[str, Any]:
-    """A record of ``cam.json`` with its pictures inside."""
+    """A record of ``cam.json`` with its images embedded."""
 
     def embedded(name: str) -> str:
         path = run.folder / CAMS / name

@@ -1,4 +1,4 @@
-"""The look of every figure: colours that survive colour blindness, dark pages and paper."""
+"""Style of all figures: colours that suit colour-blind readers, dark pages and print."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ RC = {
     "svg.fonttype": "none",
     "svg.hashsalt": "rebll",
     "text.color": INK,
-    "text.parse_math": False,  # a dollar sign in the name of a class is a dollar sign
+    "text.parse_math": False,  # class names may contain dollar signs
     "axes.labelcolor": MUTED,
     "axes.edgecolor": RULE,
     "axes.facecolor": "none",
@@ -105,7 +105,7 @@ def looks(experiments: Iterable[tuple[str, str]]) -> dict[str, Look]:
     for method, label in experiments:
         variants.setdefault(method, {})[label] = None
     places = {method: HOME[method] for method in variants if method in HOME}
-    # Colours nobody has yet come first; when all are taken, they come again with other dashes.
+    # Unused colours first; when all are used, they repeat with other dashes.
     free = (place for place in itertools.count() if place not in places.values())
     places |= {method: next(free) for method in variants if method not in HOME}
     return {
@@ -122,14 +122,14 @@ def looks(experiments: Iterable[tuple[str, str]]) -> dict[str, Look]:
 
 @contextmanager
 def canvas(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
-    """A figure measured in CSS pixels, drawn in the look of this package."""
+    """A figure with a size in CSS pixels, in the style of this package."""
     with mpl.rc_context(RC):
         figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
         yield figure, figure.subplots()
 
 
 def spread_apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places near the wanted ones, at least ``gap`` apart, inside ``[low, high]`` if there is room.
+    """Positions near the wanted ones, at least ``gap`` apart, inside ``[low, high]`` if there is room.
 
     >>> spread_apart([0.50, 0.51, 0.90], gap=0.1, low=0.0, high=1.0)
     [0.455, 0.555, 0.9]
@@ -161,9 +161,9 @@ def end_labels(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: 
     """Write each line's name beside its end instead of in a legend.
 
     Args:
-        axes: Limits must be final; the text stands outside on the right.
+        axes: Axes with final limits; the text is outside on the right.
         ends: ``(x, y, text, colour)`` of each line.
-        size: Of the font, in points.
+        size: Font size in points.
     """
     low, high = axes.get_ylim()
     points = axes.get_window_extent().height * 72 / axes.figure.dpi
@@ -171,7 +171,7 @@ def end_labels(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: 
     places = spread_apart([end[1] for end in ends], gap, low, high)
     right = axes.get_xlim()[1]
     for (x, y, text, colour), place in zip(ends, places, strict=True):
-        if x < right:  # an unfinished run: its label stands with the others all the same
+        if x < right:  # an unfinished run: its label is at the right as well
             axes.plot([x, right], [y, y], color=colour, linewidth=0.5, alpha=0.5)
         axes.annotate(
             text,
@@ -198,15 +198,15 @@ def svg_text(figure: Figure) -> str:
 
 
 def inline_svg(document: str, name: str, description: str) -> str:
-    """An SVG document as an element of a page that gives it its colours.
+    """Convert an SVG document to an inline element that takes its colours from the page.
 
     Args:
-        document: From :func:`svg_text`.
-        name: Put before every id, because ids must be unique in the page.
-        description: Read out instead of the picture.
+        document: The result of :func:`svg_text`.
+        name: Prefix of every id, because ids must be unique in the page.
+        description: Alternative text for screen readers.
     """
     svg = document[document.index("<svg") :].strip()
-    # The page says the fonts, and HTML needs no namespaces; matplotlib's style element would leak out.
+    # The page sets the fonts, HTML needs no namespaces, and matplotlib's styles would affect the page.
     for unwanted in (
         r"<metadata>.*?</metadata>\s*",
         r"<style.*?</style>\s*",

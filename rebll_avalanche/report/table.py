@@ -21,9 +21,9 @@ class Column:
     """A metric after the last experience.
 
     Attributes:
-        title: In the head.
+        title: Title in the table head.
         metric: Its name in the result files.
-        lower_is_better: As for false positives.
+        lower_is_better: Whether lower is better, as for false positives.
     """
 
     title: str
@@ -49,8 +49,8 @@ class Cell:
 
     Attributes:
         spread: Mean and standard deviation; ``None`` if it was never measured.
-        best: Whether it prints the best number of its column and setting, ceilings apart.
-        p_value: Of the paired test against the best; NaN where there is nothing to test.
+        best: Whether it prints the best number of its column and setting, excluding joint training.
+        p_value: p-value of the paired test against the best; NaN if there is nothing to test.
     """
 
     spread: Spread | None
@@ -64,12 +64,12 @@ class Cell:
 
     @property
     def mean(self) -> str:
-        """In percent, as people read it."""
+        """The mean in percent, as text."""
         return percent(self.spread.mean if self.spread else None)
 
     @property
     def std(self) -> str:
-        """In percent; empty for a single seed."""
+        """The standard deviation in percent, as text; empty for a single seed."""
         return percent(self.spread.std) if self.spread and self.spread.count > 1 else ""
 
 
@@ -78,14 +78,14 @@ class Row:
     """A method in a setting: data, scenario, backbone.
 
     Attributes:
-        setting: As a title.
+        setting: Title of the setting.
         group: Its runs.
-        cells: By metric.
-        of_joint: Last mAP as a share of Joint's; ``None`` without Joint.
-        seconds: Of a run, training and evaluation.
-        peak_bytes: Most memory in use at once.
-        parameters: Numbers that learn, at the end.
-        note: What a reader must know about the runs.
+        cells: Cells by metric.
+        of_joint: Last mAP as a fraction of Joint's; ``None`` without Joint.
+        seconds: Duration of a run, training and evaluation.
+        peak_bytes: Peak memory.
+        parameters: Number of trainable parameters at the end.
+        note: Remark on the runs.
     """
 
     setting: str
@@ -107,7 +107,7 @@ class Table:
 
 
 def setting_table(setting: Setting) -> Table:
-    """Every threshold that was measured, highest first."""
+    """Build the table of a setting with every measured threshold, highest first."""
     blocks = _blocks(setting)
     return Table(blocks, rows_of(setting, [column for _, some in blocks for column in some]))
 
@@ -156,7 +156,7 @@ def paired_p_value(first: dict[int, float], second: dict[int, float]) -> float:
     differences = [first[seed] - second[seed] for seed in seeds]
     if len(seeds) < 2:
         return math.nan
-    if len(set(differences)) == 1:  # no spread: the test has nothing to divide by
+    if len(set(differences)) == 1:  # no variance: the test would divide by zero
         return 1.0 if differences[0] == 0 else 0.0
     from scipy.stats import ttest_1samp  # type: ignore[import-untyped]
 
@@ -176,7 +176,7 @@ def _cells(setting: Setting, column: Column) -> list[Cell]:
     metric = column.metric
     best = setting.best(metric, lower_is_better=column.lower_is_better)
     winners = [_values(group, metric) for group in setting.groups if group.label in best]
-    # Those that print the same number share the mark; a test needs one of them to compare with.
+    # Equal printed numbers are all marked as best; the test compares with one of them.
     choose = min if column.lower_is_better else max
     winner = choose(winners, key=lambda values: sum(values.values()) / len(values), default={})
     cells = []

@@ -1,4 +1,4 @@
-"""Tables of labels from wherever people keep them, read in one way; nothing here needs torch."""
+"""Read label tables of many formats into one type; nothing here needs torch."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def read_table(
     about: Iterable[str] | None = None,
     class_names: Iterable[str] | None = None,
 ) -> AnnotationTable:
-    """The labels of pictures from a file, a folder or an object.
+    """Read image labels from a file, a folder or an object.
 
-    It may be a CSV file in long form (file, names) or wide form (a column per class); COCO's or Label
-    Studio's JSON; a folder like VOC's, or with a folder per class; a data frame; one split of a Hugging
-    Face data set; or a pair of pictures and a label matrix. See ``summary`` of what comes back for how it
+    It may be a CSV file in long form (file, names) or wide form (a column per class); COCO or Label
+    Studio JSON; a folder in VOC's layout, or with a folder per class; a data frame; one split of a Hugging
+    Face data set; or a pair of images and a label matrix. The ``summary`` of the result describes how it
     was read.
 
     Args:
         source: The table.
-        images: The folder that its file names are relative to; the folder that it lies in by default.
-        about: The classes that it speaks about, if not those that it names: others are left out, and
-            those that no row has are absent.
-        class_names: Of the columns of a label matrix.
+        images: The folder that its file names are relative to; by default the table's own folder.
+        about: The classes that it annotates, if not exactly those it names: others are ignored, and
+            those without any row are negative everywhere.
+        class_names: Names of the columns of a label matrix.
 
     Raises:
-        TableError: When it cannot be read, with the place, the value and the way out.
-        MissingFileError: When it is not there.
+        TableError: When it cannot be read, with the location, the value and a remedy.
+        MissingFileError: When it does not exist.
     """
     folder: Path | None = None if images is None else Path(images).expanduser()
     if isinstance(source, AnnotationTable):
@@ -64,7 +64,7 @@ def read_table(
     if isinstance(source, tuple | list) and len(source) == 2:
         return _placed(read_arrays(source[0], source[1], class_names, about=about), folder)
     raise TableError(
-        "a table is a file, a folder, a data frame, a data set, or a pair of pictures and a label matrix, "
+        "a table must be a file, a folder, a data frame, a data set, or a pair of images and a label matrix, "
         f"got {type(source).__name__}"
     )
 
@@ -75,7 +75,7 @@ def read_csv(
     images: str | os.PathLike[str] | None = None,
     about: Iterable[str] | None = None,
 ) -> AnnotationTable:
-    """A separated text file in long or wide form; see :func:`read_table`."""
+    """Read a delimited text file in long or wide form; see :func:`read_table`."""
     place = Path(path).expanduser()
     if not place.exists():
         raise MissingFileError(f"no label file at {place}")
@@ -102,7 +102,7 @@ def _read_path(path: Path, images: Path | None, about: Iterable[str] | None) -> 
 
 
 def _placed(table: AnnotationTable, folder: Path | None) -> AnnotationTable:
-    """The same table with pictures inside a folder; paths that are whole stay."""
+    """Resolve relative image paths against a folder."""
     if folder is None or table.pictures is not None:
         return table
     return replace(table, images=tuple(str(folder.expanduser() / name) for name in table.images))

@@ -20,22 +20,22 @@ from rebll_avalanche.tables.text import read_json
 
 
 def is_coco(content: Any) -> bool:
-    """Whether the content of a JSON file is meant as COCO's."""
+    """Whether the content of a JSON file looks like COCO's."""
     return isinstance(content, dict) and {"images", "categories"} <= content.keys()
 
 
 def read_coco_file(
     path: str | os.PathLike[str], *, crowd: str = "drop", about: Iterable[str] | None = None
 ) -> AnnotationTable:
-    """Which categories each image has; rows follow the images' numbers, columns the alphabet.
+    """Read the categories of each image; rows in order of image id, columns alphabetical.
 
     Args:
         path: An ``instances_*.json``.
-        crowd: One of ``POLICIES``, for classes of which an image shows only a crowd.
+        crowd: One of ``POLICIES``, for classes whose only instances are marked as a crowd.
         about: Classes to restrict it to.
 
     Raises:
-        TableError: When the file does not have COCO's structure, with the entry that has not.
+        TableError: When the file does not have COCO's structure, with the wrong entry.
     """
     return coco_table(read_json(path), str(path), crowd=crowd, about=about)
 
@@ -43,7 +43,7 @@ def read_coco_file(
 def coco_table(
     content: Any, source: str, *, crowd: str = "drop", about: Iterable[str] | None = None
 ) -> AnnotationTable:
-    """The same of a file's content."""
+    """As :func:`read_coco_file`, from a file's content."""
     if not isinstance(content, dict):
         raise _wrong(
             source, "the file", "an object with images, annotations and categories", content
@@ -56,7 +56,7 @@ def coco_table(
         twice = next(name for name in names if names.count(name) > 1)
         raise TableError(f"{source}: two categories are called {twice!r}; rename one of them")
     columns = {key: names.index(name) for key, name in categories.items()}
-    # Rows follow the numbers of the images; two entries of one file are one picture.
+    # Rows in order of image id; two entries of one file are one image.
     ordered = sorted(images, key=lambda key: (isinstance(key, str), key))
     files = {name: row for row, name in enumerate(dict.fromkeys(images[key] for key in ordered))}
     rows = {key: files[images[key]] for key in ordered}
@@ -70,7 +70,7 @@ def coco_table(
             plain.append((row, column))
         else:
             labels[row, column] = POLICIES[crowd]
-    if plain:  # a plain object has the last word
+    if plain:  # other objects take precedence
         labels[tuple(np.array(plain).T)] = 1
     table = AnnotationTable(tuple(files), tuple(names), labels, "COCO annotations", source)
     return finished(table, about)
@@ -120,5 +120,5 @@ def _wrong(source: str, where: str, wanted: str, found: Any) -> TableError:
     shown = f"{str(found)[:60]!r}" if isinstance(found, str | int | float) else kind
     return TableError(
         f"cannot read {source}: {where} must be {wanted}, got {'nothing' if found is None else shown}; "
-        "the download is not complete, or the file is not COCO's"
+        "the download is incomplete, or the file is not COCO's"
     )

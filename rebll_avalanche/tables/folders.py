@@ -1,4 +1,4 @@
-"""A folder per class, with its pictures inside."""
+"""Read images from one folder per class."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _OTHER_SPLITS = frozenset({"val", "valid", "validation", "dev"})
 def read_class_folders(
     folder: str | os.PathLike[str], *, about: Iterable[str] | None = None
 ) -> AnnotationTable:
-    """Pictures whose class is the folder that they lie in, at any depth.
+    """Label images by the name of their folder, at any depth.
 
-    ``train`` and ``test`` on top are splits, each with a folder per class.
+    Top folders ``train`` and ``test`` are splits, each with a folder per class.
 
     Raises:
-        TableError: When folders are not named as classes are.
-        MissingFileError: When there is no picture.
+        TableError: When a folder's name is not a class name.
+        MissingFileError: When there is no image.
     """
     place = Path(folder)
     inside = _folders(place)
@@ -47,7 +47,7 @@ def read_class_folders(
             splits.append(split)
     if not found:
         raise MissingFileError(
-            f"there is no picture in a folder of {place}; make a folder per class, with pictures inside"
+            f"there is no picture in a folder of {place}; create one folder of images per class"
         )
     table = from_names(found, read_as="a folder per class", source=str(place), about=about)
     return replace(table, splits=tuple(splits)) if divided else table

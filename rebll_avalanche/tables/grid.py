@@ -1,4 +1,4 @@
-"""Tables of rows and columns: which column holds files, which labels, and in which of two forms.
+"""Interpret rows and columns: find the file and label columns, and whether the form is long or wide.
 
 Long: a file and the names of its classes. Wide: a file and a column per class, with 1, 0, blank or NaN
 for unknown, -1 for uncertain.
@@ -36,7 +36,7 @@ _LABEL_WORDS = frozenset(
     {"label", "labels", "class", "classes", "tag", "tags", "category", "categories", "annotation",
      "annotations"}
 )  # fmt: skip
-# Alone they say that labels follow; in "place name" they do not.
+# Alone they mark a label column; in "place name" they do not.
 _LABEL_WORDS_ALONE = _LABEL_WORDS | {"object", "objects", "name", "names", "species"}
 _OTHER_WORDS = frozenset({"id", "index", "date", "time", "timestamp", "fold"})
 _MARKS = {
@@ -48,14 +48,14 @@ _NUMBER_MARKS = {1.0: 1.0, 0.0: 0.0, -1.0: UNKNOWN}
 
 @dataclass(frozen=True)
 class Grid:
-    """A table as it stands in a file.
+    """The raw cells of a table.
 
     Attributes:
-        header: Names of its columns; empty where it has none.
-        rows: Everything else, with line numbers.
-        source: For messages.
-        separators: Letters between several names in one cell.
-        notes: What is worth saying about how it was read so far.
+        header: Column names; empty if there is no header.
+        rows: All other rows, with line numbers.
+        source: Name of the table, for messages.
+        separators: Characters between several names in one cell.
+        notes: Remarks for the user on how it was read.
     """
 
     header: list[str]
@@ -65,19 +65,19 @@ class Grid:
     notes: tuple[str, ...] = ()
 
     def cells(self, column: int) -> list[tuple[int, str]]:
-        """A column's cells that are not blank, with line numbers."""
+        """The non-blank cells of a column, with line numbers."""
         return [(line, row[column]) for line, row in self.rows if column < len(row) and row[column]]
 
     def column(self, number: int) -> str:
-        """What to call a column."""
+        """Name of a column, for messages."""
         return repr(self.header[number]) if self.header else f"column {number + 1}"
 
 
 def read_grid(grid: Grid, about: Iterable[str] | None = None) -> AnnotationTable:
-    """The table that a grid holds; says by itself whether it is long or wide.
+    """Convert a grid to a table, detecting whether it is long or wide.
 
     Raises:
-        TableError: When that cannot be told, or a cell is wrong, with its line and the way out.
+        TableError: When the form is ambiguous or a cell is invalid, with its line and a remedy.
     """
     grid = _with_header(grid)
     file = _file_column(grid)
@@ -100,7 +100,7 @@ def read_grid(grid: Grid, about: Iterable[str] | None = None) -> AnnotationTable
 
 
 def _with_header(grid: Grid) -> Grid:
-    """The grid with its first row as header, if that is one and there is none yet."""
+    """Use the first row as the header, if it is one and there is none yet."""
     if grid.header or not grid.rows:
         return grid
     (line, first), *others = grid.rows
@@ -121,7 +121,7 @@ def _with_header(grid: Grid) -> Grid:
 
 
 def _file_column(grid: Grid) -> int:
-    """The column that holds pictures: by what stands in it, then by its name, then the first."""
+    """Find the column of image files: by its cells, then by its name, else the first."""
     width = len(grid.header) or max((len(row) for _, row in grid.rows), default=0)
     by_content = [
         column
@@ -144,7 +144,7 @@ def _form(grid: Grid, rest: list[int], about: list[str] | None) -> tuple[bool, l
         if len(numbered) == len(labelled):
             raise TableError(
                 f"{grid.source}: {grid.column(numbered[0])} holds 1, 0 and the like, and no names; write "
-                "names there, or put the name of the class on top"
+                "names there, or the name of the class in the header"
             )
         if beyond and max(labelled) != len(grid.header) - 1:
             _refuse_long_row(grid)
@@ -162,7 +162,7 @@ def _form(grid: Grid, rest: list[int], about: list[str] | None) -> tuple[bool, l
         if len(marked) == 1 and words and (not about or grid.header[marked[0]] not in about):
             raise TableError(
                 f"{grid.source}: cannot tell whether {grid.column(words[0])} holds names of classes or "
-                f"{grid.column(marked[0])} is a class; name the former 'labels', or take it out"
+                f"{grid.column(marked[0])} is a class; name the former 'labels', or remove it"
             )
         return True, marked
     if len(words) > 1 and not beyond:
@@ -265,9 +265,9 @@ def _wide(
             if value is None:
                 raise TableError(
                     f"{grid.source}, line {line}: {cell!r} under {names[i]!r}; a column per class holds "
-                    "1, 0, blank for unknown or -1 for uncertain. If it is no class, take it out"
+                    "1, 0, blank for unknown or -1 for uncertain. If it is not a class, remove it"
                 )
-            if value != value:  # NaN, asked the fast way
+            if value != value:  # NaN; faster than isnan
                 continue
             at = rows[key], place
             if told[at] and labels[at] != value:
@@ -289,9 +289,9 @@ def _wide(
     return finished(table, about)
 
 
-@lru_cache(maxsize=4096)  # a table says the same few things in millions of cells
+@lru_cache(maxsize=4096)  # millions of cells hold few different values
 def _mark(cell: str) -> float | None:
-    """1, 0 or unknown; None if a cell says something else."""
+    """1, 0 or NaN for unknown; None for any other cell."""
     known = _MARKS.get(cell.lower())
     if known is not None:
         return known
@@ -321,7 +321,7 @@ def _says_labels(grid: Grid, column: int) -> bool:
 
 
 def _is_aside(grid: Grid, column: int) -> bool:
-    """Whether a column is nobody's class by its header: blank, a data frame's row numbers, a date."""
+    """Whether a header excludes a class: blank, a data frame's row numbers, a date."""
     header = grid.header[column]
     words = _words(header)
     if not header or re.fullmatch(r"unnamed: \d+", header.lower()):

@@ -19,10 +19,10 @@ from rebll_avalanche.tables.table import (
 )
 from rebll_avalanche.tables.text import read_json
 
-# Where a result keeps its names, by its kind.
+# Field that holds the names, by kind of result.
 _VALUES = ("choices", "rectanglelabels", "polygonlabels", "brushlabels", "ellipselabels", "labels")
 _PICTURE_KEYS = ("image", "img", "picture", "photo", "path", "url")
-# What Label Studio puts before the name of an uploaded file.
+# Prefix that Label Studio adds to the name of an uploaded file.
 _UPLOAD = re.compile(r"^[0-9a-f]{8}-")
 
 
@@ -32,18 +32,18 @@ def read_label_studio(
     about: Iterable[str] | None = None,
     exists: Callable[[str], bool] = lambda name: False,
 ) -> AnnotationTable:
-    """The choices of each task that somebody has annotated.
+    """Read the choices of each annotated task.
 
-    A class on which annotators disagree is unknown. Tasks without an annotation are left out: nobody has
-    looked at them. A task that was annotated with nothing is a negative.
+    A class on which annotators disagree is unknown. Tasks without an annotation are left out. A task with
+    an empty annotation is a negative.
 
     Args:
         path: The export.
-        about: Classes that it speaks about.
-        exists: Whether a picture of this name is there, to find out what uploads were called before.
+        about: Classes that it annotates.
+        exists: Whether an image of this name exists, to recover the original names of uploads.
 
     Raises:
-        TableError: When it is not such an export, with the task that is wrong.
+        TableError: When it is not a Label Studio export, with the wrong task.
     """
     return label_studio_table(read_json(path), str(path), about=about, exists=exists)
 
@@ -55,7 +55,7 @@ def label_studio_table(
     about: Iterable[str] | None = None,
     exists: Callable[[str], bool] = lambda name: False,
 ) -> AnnotationTable:
-    """The same of a file's content."""
+    """As :func:`read_label_studio`, from a file's content."""
     if not isinstance(tasks, list):
         raise TableError(
             f"{source} is neither COCO's JSON nor a list of tasks, as Label Studio exports it"
@@ -106,7 +106,7 @@ def _picture(task: dict[str, Any], place: str, exists: Callable[[str], bool]) ->
         local = parse_qs(parts.query).get("d", [""])[0]
     except ValueError as error:
         raise TableError(
-            f"{place}: {address[:80]!r} is no address of a picture: {error}"
+            f"{place}: {address[:80]!r} is not the address of an image: {error}"
         ) from error
     name = local or unquote(parts.path)
     check_text(name, f"{place}: the picture")
@@ -120,7 +120,7 @@ def _picture(task: dict[str, Any], place: str, exists: Callable[[str], bool]) ->
 
 
 def _answers(task: dict[str, Any], place: str) -> list[frozenset[str]]:
-    """The names that each annotator has given."""
+    """The class names given by each annotator."""
     if "data" not in task:  # JSON-MIN: one annotation, its names beside the picture
         asides = {*_PICTURE_KEYS, "id", "annotator", "annotation_id", "created_at", "updated_at"}
         values = [
@@ -146,7 +146,7 @@ def _answers(task: dict[str, Any], place: str) -> list[frozenset[str]]:
 
 
 def _names(value: Any, place: str) -> list[str]:
-    """The names in what an annotator has said: one, several, or some for each box."""
+    """The class names in an annotation: one, several, or some per box."""
     if isinstance(value, dict):
         return [name for key in _VALUES for name in _texts(value.get(key), place)]
     if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):

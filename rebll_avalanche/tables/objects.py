@@ -1,6 +1,6 @@
-"""Tables that are objects already: data frames, Hugging Face data sets, arrays.
+"""Read tables from Python objects: data frames, Hugging Face data sets, arrays.
 
-None of their libraries is imported; an object is known by what it has.
+None of their libraries is imported; objects are recognised by their attributes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rebll_avalanche.tables.table import (
     from_names,
 )
 
-# A letter that nobody's names hold, to put lists of names into one cell.
+# A character that does not occur in names, to join lists of names in one cell.
 _BETWEEN = "\x1f"
 
 
@@ -31,9 +31,9 @@ def is_data_frame(given: Any) -> bool:
 
 
 def read_data_frame(frame: Any, *, about: Iterable[str] | None = None) -> AnnotationTable:
-    """A data frame in either of the forms that a CSV file may have; lists of names are fine, too.
+    """Read a data frame in long or wide form; cells may hold lists of names.
 
-    Pictures may also be its index.
+    The image files may also be its index.
     """
     header = [str(name) for name in frame.columns]
     if hasattr(frame, "iloc"):
@@ -49,7 +49,7 @@ def read_data_frame(frame: Any, *, about: Iterable[str] | None = None) -> Annota
 
 
 def _cell(value: Any) -> str:
-    """A value as the cell of a CSV file would hold it."""
+    """Convert a value to the text of a CSV cell."""
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
         return _BETWEEN.join(str(name) for name in value)
     text = str(value).strip()
@@ -62,7 +62,7 @@ def is_hugging_face(given: Any) -> bool:
 
 
 class Column(Sequence[Any]):
-    """One column of a data set, read row by row: its pictures are decoded when they are asked for."""
+    """One column of a data set, read row by row, so that images are decoded on access."""
 
     def __init__(self, dataset: Any, name: str) -> None:
         self.dataset = dataset
@@ -81,15 +81,15 @@ class Column(Sequence[Any]):
 def read_hugging_face(
     dataset: Any, *, labels: str | None = None, about: Iterable[str] | None = None
 ) -> AnnotationTable:
-    """One split of a Hugging Face data set: a column of pictures, and one of ``ClassLabel`` or of names.
+    """Read one split of a Hugging Face data set: a column of images, and one of ``ClassLabel`` or names.
 
     Args:
         dataset: A ``datasets.Dataset``, not a dictionary of splits.
-        labels: The column of labels, if there is more than one that may be.
-        about: Classes that it speaks about; its ``ClassLabel`` names by default.
+        labels: The column of labels, if there are several candidates.
+        about: Classes that it annotates; its ``ClassLabel`` names by default.
 
     Raises:
-        TableError: When it has no such columns.
+        TableError: When it lacks these columns.
     """
     if isinstance(dataset, dict):
         raise TableError(f"choose one split of the data set: {', '.join(map(str, dataset))}")
@@ -107,7 +107,7 @@ def read_hugging_face(
     if chosen not in known:
         raise TableError(
             f"which column of the data set holds the labels? {', '.join(known) or 'none'} may; "
-            "say so with labels="
+            "name it with labels="
         )
     names = known[chosen]
     found: dict[str, list[str]] = {}
@@ -127,7 +127,7 @@ def read_hugging_face(
 
 
 def _class_names(kind: Any) -> list[str] | None:
-    """The names of a feature's classes; none if it holds free names; None if it holds no labels."""
+    """Class names of a feature; empty if it holds free text; None if it holds no labels."""
     inner = kind[0] if isinstance(kind, list) and kind else getattr(kind, "feature", None)
     if inner is not None:
         if getattr(inner, "dtype", None) == "string":
@@ -152,7 +152,7 @@ def read_arrays(
     *,
     about: Iterable[str] | None = None,
 ) -> AnnotationTable:
-    """Pictures and a label matrix of 1, 0, NaN for unknown or -1 for uncertain.
+    """Build a table from images and a label matrix of 1, 0, NaN for unknown or -1 for uncertain.
 
     Args:
         images: Paths, or an array of pictures.
@@ -204,10 +204,10 @@ def read_arrays(
 
 
 def _merged(paths: list[str], labels: np.ndarray, names: list[str]) -> tuple[list[str], np.ndarray]:
-    """One row per picture; what one row knows and another does not is kept.
+    """Merge the rows of each image; known labels take precedence over unknown ones.
 
     Raises:
-        TableError: When rows of one picture contradict each other.
+        TableError: When rows of one image contradict each other.
     """
     first: dict[str, int] = {}
     for row, path in enumerate(paths):

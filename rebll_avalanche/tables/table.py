@@ -1,4 +1,4 @@
-"""What every reader gives: pictures, names of classes, and what is known of which class in which picture."""
+"""The result of every reader: images, class names, and a label matrix."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import numpy as np
 from rebll_avalanche.errors import MissingFileError, TableError
 
 UNKNOWN = float("nan")
-# What a class becomes of which a picture shows only what does not count as a plain example: a crowd, an
-# object that is hard to see.
+# Label for a class whose only instances in an image are marked as a crowd or as difficult.
 POLICIES = {"drop": 0.0, "keep": 1.0, "unknown": UNKNOWN}
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?%?")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}.*)?")
@@ -24,20 +23,20 @@ _NO_NAMES = frozenset("nan na n/a null none true false yes no inf x ? - + unknow
 
 @dataclass(frozen=True, eq=False)
 class AnnotationTable:
-    """Labels of pictures, from whatever file or object they were read.
+    """Image labels read from any file or object.
 
-    It speaks about the classes that it names. Of every other class, it says nothing.
+    It annotates the classes in ``class_names``; labels of all other classes are unknown.
 
     Attributes:
-        images: Path of each picture, or a name for each row where pictures are no files.
+        images: Path of each image, or a name for each row if images are not files.
         class_names: One per column.
         labels: ``float32 [images, classes]``: 1 present, 0 absent, NaN unknown.
-        read_as: The form that was recognised, for a person.
-        source: Where it comes from, for messages.
-        notes: What else a person should know about how it was read.
-        splits: ``"train"`` or ``"test"`` for each picture, where the source says.
-        pictures: The pictures themselves, by row, where they are no files.
-        closed: Whether a class that is not named could only be absent; otherwise nobody has looked.
+        read_as: Human-readable name of the detected format.
+        source: Name of the source, for messages.
+        notes: Further remarks for the user on how it was read.
+        splits: ``"train"`` or ``"test"`` for each image, if the source has a split.
+        pictures: The images themselves, by row, if they are not files.
+        closed: Whether an unnamed class is absent; otherwise it is not annotated.
     """
 
     images: tuple[str, ...]
@@ -62,7 +61,7 @@ class AnnotationTable:
 
     @property
     def summary(self) -> str:
-        """One line that says what was read.
+        """One-line summary of what was read.
 
         >>> AnnotationTable(("a.jpg",), ("cat",), np.ones((1, 1)), "file and names").summary
         'read as: file and names, 1 class, 0 % unknown, 1 picture'
@@ -74,17 +73,17 @@ class AnnotationTable:
         return "; ".join([f"read as: {', '.join(parts)}", *self.notes])
 
     def about(self, classes: Iterable[str]) -> AnnotationTable:
-        """The same table, speaking about these classes and no others.
+        """The same table for exactly these classes.
 
-        A class that no row has is absent everywhere, for somebody looked for it.
+        A class without any row is negative everywhere, because it was looked for.
 
         Raises:
-            TableError: When the table has one column per class and none for a class asked for, or when
+            TableError: When the table has one column per class and none for a requested class, or when
                 a name differs from one of the table's only in case or spaces.
         """
         wanted = list(dict.fromkeys([classes] if isinstance(classes, str) else classes))
         if not all(isinstance(name, str) for name in wanted):
-            raise TableError(f"about= takes names of classes, got {wanted!r}")
+            raise TableError(f"about= must hold class names, got {wanted!r}")
         check_names(
             dict.fromkeys(wanted, "about") | dict.fromkeys(self.class_names, "the table"),
             self.source,
@@ -94,7 +93,7 @@ class AnnotationTable:
         if absent and not self.closed:
             raise TableError(
                 f"{self.source} has no column for {', '.join(map(repr, absent))}, so it says nothing "
-                f"about it; its columns are: {', '.join(self.class_names)}"
+                f"about it; choose from its columns: {', '.join(self.class_names)}"
             )
         labels = np.zeros((len(self), len(wanted)), np.float32)
         for column, name in enumerate(wanted):
@@ -103,16 +102,16 @@ class AnnotationTable:
         return replace(self, class_names=tuple(wanted), labels=labels)
 
     def missing_pictures(self) -> list[str]:
-        """The pictures that are not where the table says."""
+        """The images that do not exist."""
         if self.pictures is not None:
             return []
         return [path for path in self.images if not os.path.exists(path)]
 
     def require_pictures(self) -> None:
-        """Refuse to go on when pictures are missing.
+        """Raise an error if images are missing.
 
         Raises:
-            MissingFileError: With their number and the first of them.
+            MissingFileError: With the number of missing images and the first one.
         """
         missing = self.missing_pictures()
         if missing:
@@ -127,12 +126,12 @@ class AnnotationTable:
 def from_names(
     found: Mapping[str, Iterable[str]], about: Iterable[str] | None = None, **fields: Any
 ) -> AnnotationTable:
-    """A table from the names of the classes that each picture has; all others are absent.
+    """Build a table from the class names of each image; all other classes are absent.
 
     Args:
-        found: For each picture.
-        about: Classes that the table speaks about, if not those that it names.
-        **fields: Of :class:`AnnotationTable`.
+        found: The class names of each image.
+        about: Classes that the table annotates, if not exactly those it names.
+        **fields: Fields of :class:`AnnotationTable`.
     """
     names = sorted({name for present in found.values() for name in present})
     columns = {name: column for column, name in enumerate(names)}
@@ -144,10 +143,10 @@ def from_names(
 
 
 def finished(table: AnnotationTable, about: Iterable[str] | None) -> AnnotationTable:
-    """A table that somebody can learn from, about what was asked for.
+    """Check a table and restrict it to the requested classes.
 
     Raises:
-        TableError: When it has no pictures or no classes.
+        TableError: When it has no images or no classes.
     """
     if about is not None:
         table = table.about(about)
@@ -155,18 +154,18 @@ def finished(table: AnnotationTable, about: Iterable[str] | None) -> AnnotationT
         raise TableError(f"{table.source} has no labels: it names no picture")
     if not table.class_names:
         raise TableError(
-            f"{table.source} has no labels; each row needs a file name and label names. If the pictures "
-            "show none of the classes that were looked for, say which: about="
+            f"{table.source} has no labels; each row needs a file name and label names. If the images "
+            "are negatives for all classes, name these classes with about="
         )
     return table
 
 
 def check_names(names: Mapping[str, str], source: str) -> None:
-    """Refuse names that cannot be meant as classes, and pairs that are probably one.
+    """Refuse cells that are not class names, and pairs of names that are probably one class.
 
     Args:
-        names: Each name and where it stands, such as ``"line 3"``.
-        source: For messages.
+        names: Each name with its location, such as ``"line 3"``.
+        source: Name of the table, for messages.
     """
     seen: dict[str, str] = {}
     for name, where in names.items():
@@ -187,7 +186,7 @@ def check_names(names: Mapping[str, str], source: str) -> None:
 
 
 def looks_like_data(text: str) -> bool:
-    """Whether a cell holds a number, a date or a mark, and so no name.
+    """Whether a cell holds a number, a date or a mark instead of a name.
 
     >>> [looks_like_data(cell) for cell in ("cat", "2 cats", "1.0", "2024-01-01", "NaN")]
     [False, False, True, True, True]
@@ -196,7 +195,7 @@ def looks_like_data(text: str) -> bool:
 
 
 def _no_name(text: str) -> str:
-    """What a cell is instead of a name; empty if it may be one."""
+    """Describe a cell that is not a name; empty if it may be one."""
     stripped = text.strip()
     if not stripped:
         return "empty"
@@ -208,7 +207,7 @@ def _no_name(text: str) -> str:
 
 
 def check_text(text: str, what: str) -> None:
-    """Refuse what no terminal, file system or page can show: control characters, half characters."""
+    """Refuse text that cannot be displayed: control characters, lone surrogates."""
     if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text):
         raise TableError(
             f"{what} {text[:80]!r} holds characters that cannot be shown; is a quote not closed, or is "

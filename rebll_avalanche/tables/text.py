@@ -1,4 +1,4 @@
-"""Text files as people's programs write them: their encoding, their separator, their JSON."""
+"""Read text files: detect their encoding and separator, parse their JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rebll_avalanche.errors import TableError, check_regular_file
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # begins like UTF-16, so it is asked first
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of it
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -23,7 +23,7 @@ _MARKS = (
 SEPARATORS = ",;\t"
 _QUOTED = re.compile(r'"[^"]*"')
 
-# The number of the line that a row ends in, and its cells.
+# The last line number of a row, and its cells.
 NumberedRow = tuple[int, list[str]]
 
 
@@ -42,10 +42,10 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def decoded(content: bytes, source: str) -> tuple[str, str]:
-    """Bytes as text, and the name of the encoding that they were found to be in.
+    """Decode bytes to text; also return the name of the detected encoding.
 
-    UTF-8, with or without a mark; UTF-16 and UTF-32 by their mark, UTF-16 also by its zeros; otherwise
-    what Windows writes in Western Europe, which fits any bytes.
+    UTF-8, with or without a byte-order mark; UTF-16 and UTF-32 by their mark, UTF-16 also by its zeros;
+    otherwise cp1252, the encoding of Windows in Western Europe.
     """
     encoding = next((name for mark, name in _MARKS if content.startswith(mark)), "")
     if not encoding and b"\0" in content[:1000]:
@@ -65,9 +65,9 @@ def decoded(content: bytes, source: str) -> tuple[str, str]:
 
 
 def separated(text: str, source: str) -> tuple[list[NumberedRow], str]:
-    """The rows of a separated text that are not blank, and its separator."""
+    """The non-blank rows of a delimited text, and its separator."""
     first = next((line for line in text.splitlines() if line.strip()), "")
-    told = re.fullmatch(r"sep=([,;|\t])", first.strip(" "))  # Excel's own way to say it
+    told = re.fullmatch(r"sep=([,;|\t])", first.strip(" "))  # written by Excel
     bare = _QUOTED.sub("", first)
     found = [letter for letter in bare if letter in SEPARATORS]
     separator = told.group(1) if told else (found[0] if found else ",")
@@ -86,7 +86,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """The content of a JSON file.
 
     Raises:
-        TableError: When it is not JSON, or nested so deeply that nobody can have meant it.
+        TableError: When it is not JSON, or is nested too deeply.
         MissingFileError: When it is not there.
     """
     text, _ = decoded(read_bytes(path), str(path))
@@ -94,4 +94,4 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise TableError(f"cannot read {path}: {reason}; the download is not complete") from error
+        raise TableError(f"cannot read {path}: {reason}; the download is incomplete") from error

@@ -25,9 +25,9 @@ def read_objects(path: str | os.PathLike[str]) -> list[tuple[str, bool]]:
     check_regular_file(path, TableError)
     try:
         root = ElementTree.parse(path).getroot()
-    # Beside its own error, the parser raises others for encodings that nobody has.
+    # Besides its own error, the parser raises others for unknown encodings.
     except (ElementTree.ParseError, ValueError, LookupError, OSError, RecursionError) as error:
-        raise TableError(f"cannot read {path}: {error}; the download is not complete") from error
+        raise TableError(f"cannot read {path}: {error}; the download is incomplete") from error
     return [
         (
             entry.findtext("name", "").strip(),
@@ -43,12 +43,11 @@ def read_voc_folder(
     difficult: str = "drop",
     about: Iterable[str] | None = None,
 ) -> AnnotationTable:
-    """All annotated pictures of a folder with ``Annotations`` and ``JPEGImages``.
+    """Read all annotated images of a folder with ``Annotations`` and ``JPEGImages``.
 
     Args:
-        folder: Such as ``VOCdevkit/VOC2007``.
-        difficult: One of ``POLICIES``, for classes of which a picture shows only objects that are
-            marked as difficult.
+        folder: A folder such as ``VOCdevkit/VOC2007``.
+        difficult: One of ``POLICIES``, for classes whose only instances are marked difficult.
         about: Classes to restrict it to.
 
     Raises:
@@ -66,7 +65,7 @@ def read_voc_folder(
     columns = {name: column for column, name in enumerate(names)}
     labels = np.zeros((len(files), len(names)), np.float32)
     for row, found in zip(labels, objects.values(), strict=True):
-        for wanted, value in ((True, POLICIES[difficult]), (False, 1.0)):  # plain ones speak last
+        for wanted, value in ((True, POLICIES[difficult]), (False, 1.0)):  # others take precedence
             row[[columns[name] for name, marked in found if marked is wanted]] = value
     images = tuple(_picture_of(file, place / IMAGES) for file in files)
     table = AnnotationTable(images, tuple(names), labels, "VOC annotations", str(place))

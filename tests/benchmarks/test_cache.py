@@ -106,7 +106,7 @@ def lose_checksums(place):
 def test_damage_is_seen_on_open_and_repaired(files, folder, damage):
     good = np.array(cached_images(files, 12, folder).array)
     damage(folder / entries(folder)[0])
-    with pytest.warns(UserWarning, match="is damaged .* built again"):
+    with pytest.warns(UserWarning, match="is damaged .* will be rebuilt"):
         cache = cached_images(files, 12, folder)
     assert np.array_equal(cache.array, good)
     assert len(entries(folder)) == 1, "nothing is left behind"
@@ -206,7 +206,7 @@ def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(files, tmp_path)
     if ended.returncode == 99 or ended.stderr.startswith("unshare"):
         pytest.skip(f"cannot mount a small disk: {ended.stderr}")
     assert ended.returncode == 0, ended.stderr
-    assert "1 MB of decoded pictures do not fit (No space left on device)" in ended.stdout
+    assert "1 MB of decoded images do not fit (No space left on device)" in ended.stdout
     assert f"'{disk}'" in ended.stdout
 
 

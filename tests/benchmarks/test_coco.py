@@ -113,7 +113,7 @@ def test_what_is_missing_or_incomplete_is_named(folder):
         COCO2014("B5-C3", root=folder)
     path = annotations(folder)
     path.write_text(path.read_text()[:1000])
-    with pytest.raises(ValueError, match=r"cannot read .*train2014\.json.*not complete"):
+    with pytest.raises(ValueError, match=r"cannot read .*train2014\.json.*incomplete"):
         COCO2014("B5-C3", root=folder)
     shutil.rmtree(folder / "train2014")
     with pytest.raises(FileNotFoundError, match="train2014 is missing"):

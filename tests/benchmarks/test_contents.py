@@ -111,7 +111,7 @@ def test_a_stop_loses_no_more_than_a_chunk(paths, settled, hashed, monkeypatch):
 def test_a_damaged_memory_is_built_again(paths, settled, hashed):
     first = contents(paths)
     (cache_folder() / "files.sqlite").write_bytes(b"something else" * 100)
-    with pytest.warns(UserWarning, match="is damaged .* built again"):
+    with pytest.warns(UserWarning, match="is damaged .* will be rebuilt"):
         assert contents(paths) == first
     hashed.clear()
     contents(paths)
@@ -120,7 +120,7 @@ def test_a_damaged_memory_is_built_again(paths, settled, hashed):
 
 def test_a_folder_that_cannot_be_written_costs_a_warning(paths, cache_home):
     cache_home.write_text("a file where a folder should be")
-    with pytest.warns(UserWarning, match="not remembered"):
+    with pytest.warns(UserWarning, match="not cached"):
         assert len(contents(paths)) == 3
 
 
@@ -131,7 +131,7 @@ def test_a_memory_that_cannot_be_written_costs_a_warning(paths, monkeypatch):
         module, "_connect", lambda _: sqlite3.connect(f"file:{place}?mode=ro", uri=True)
     )
     monkeypatch.setattr(module, "SETTLED_NANOSECONDS", -1)
-    with pytest.warns(UserWarning, match="not remembered: attempt to write a readonly"):
+    with pytest.warns(UserWarning, match="not cached: attempt to write a readonly"):
         assert len(contents(paths)) == 3
 
 

@@ -201,7 +201,7 @@ def test_a_run_on_features_looks_at_pictures_and_learns_more(
     with Image.open(file) as shown:
         assert shown.size in ((40, 40), (70, 40))
     if aspect == "kept":
-        with pytest.raises(ValueError, match="an ONNX file at squares"):
+        with pytest.raises(ValueError, match="an ONNX file needs squares"):
             export_onnx(trained, tmp_path / "model.onnx")
 
 
@@ -220,7 +220,7 @@ def test_several_backbones_and_windows(
     trained, picture = run_extended(tmp_path, method, 0, settings)
     inputs = trained.prepare([picture, picture.rotate(90, expand=True)])
     assert inputs.shape == (2, *([17] if windows else []), 1280 * (1 + features.count("+")))
-    with pytest.raises(ValueError, match="several times, an ONNX file once"):
+    with pytest.raises(ValueError, match="several views per image, an ONNX file has one"):
         export_onnx(replace(trained, keep_aspect=False), tmp_path / "model.onnx")
     if not windows:
         with pytest.raises(ValueError, match=r"no common map.*features_windows"):
@@ -323,8 +323,8 @@ def test_windows_stand_beside_the_whole_picture(tmp_path: Path) -> None:
 def test_features_of_other_weights_are_refused() -> None:
     made_with = {"source": "pypi:a.pth", "sha256": "1"}
     check_same_weights(made_with, made_with)
-    with pytest.raises(ValueError, match="sha256 1, found are those of sha256 2"):
+    with pytest.raises(ValueError, match="sha256 1, got sha256 2"):
         check_same_weights(made_with | {"sha256": "2"}, made_with)
     nothing = {"source": "random", "sha256": None}
-    with pytest.raises(ValueError, match="random weights, which nobody has kept"):
+    with pytest.raises(ValueError, match="random weights, which were not saved"):
         check_same_weights(nothing, nothing)

@@ -74,7 +74,7 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(annotation, read, cache
     cache_home.write_text("a file where a folder should be")
     with (
         pytest.warns(UserWarning, match="labels are not cached"),
-        pytest.warns(UserWarning, match="what files contain is not remembered"),
+        pytest.warns(UserWarning, match="checks of files are not cached"),
     ):
         table = cached_table([annotation], "s", read)
     assert table.class_names == ["cat", "dog"]

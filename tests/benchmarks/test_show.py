@@ -64,5 +64,5 @@ def test_normalised_pictures_and_the_test_stream_can_be_drawn(figure):
 def test_vectors_are_no_pictures():
     split = (torch.zeros(3, 5), np.eye(3))
     benchmark = multilabel_benchmark(split, split, "B1-C1")
-    with pytest.raises(ValueError, match=r"only pictures .* got \(5,\)"):
+    with pytest.raises(ValueError, match=r"only images .* got \(5,\)"):
         draw_experiences(benchmark, "unused.png")

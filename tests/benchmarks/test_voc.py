@@ -144,10 +144,10 @@ def test_download_asks_torchvision_for_what_is_missing(written, tmp_path, monkey
 def test_half_a_download_is_named(devkit):
     folder = devkit / "VOCdevkit" / "VOC2007"
     (folder / "Annotations" / "000003.xml").write_text("<annotation><object>")
-    with pytest.raises(ValueError, match=r"cannot read .*000003\.xml.*not complete"):
+    with pytest.raises(ValueError, match=r"cannot read .*000003\.xml.*incomplete"):
         load(devkit)
     (folder / "Annotations" / "000003.xml").unlink()
-    with pytest.raises(FileNotFoundError, match=r"1 of 120 annotations.*000003\.xml.*not complete"):
+    with pytest.raises(FileNotFoundError, match=r"1 of 120 annotations.*000003\.xml.*incomplete"):
         load(devkit)
     shutil.rmtree(folder / "JPEGImages")
     with pytest.raises(FileNotFoundError, match="JPEGImages is missing; the download is not comp"):

@@ -52,15 +52,15 @@ def test_a_picture_between_the_spot_checks_is_compared_when_it_is_read(
     flip(built.folder / "images.npy", header + 4 * PICTURES[0].nbytes + 7)  # of the fifth
     cache = image_cache.cached_images(files, files.contents(), 12, folder)
     assert np.array_equal(cache[3], PICTURES[3])
-    with pytest.raises(DamagedError, match=r"picture 4 .* delete that folder"):
+    with pytest.raises(DamagedError, match=r"image 4 .* delete that folder"):
         cache[4]
     labels = np.ones((9, 1), dtype=np.float32)
     options = {"image_size": 12, "image_cache": folder}
     stream = multilabel_benchmark((files, labels), (files, labels), "B1-C0", **options)
-    with pytest.raises(DamagedError, match="picture 4"):  # read as a whole batch
+    with pytest.raises(DamagedError, match="image 4"):  # read as a whole batch
         stream.test_stream[0].dataset.__getitems__(range(9))
     (verdict,) = verify(folder)
-    assert "picture 4" in verdict.problems[0]
+    assert "image 4" in verdict.problems[0]
 
 
 def test_a_flipped_bit_in_features_is_computed_again(tmp_path: Path) -> None:

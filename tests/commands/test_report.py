@@ -59,7 +59,7 @@ def test_no_run_at_all_is_an_error(tmp_path, capsys):
     assert cli.main(["report", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert "is not a run" in said
-    assert "there is no run to report" in said
+    assert "no run to report" in said
 
 
 def test_a_real_run_can_be_reported(trained_run, tmp_path):

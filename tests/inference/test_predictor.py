@@ -100,7 +100,7 @@ def test_grad_cam_refuses_features_that_are_no_map(trained):
     model.backbone = torch.nn.Sequential(
         model.backbone, torch.nn.Flatten(2), torch.nn.Unflatten(2, (1, -1))
     )
-    with pytest.raises(ValueError, match=r"ends in a square map, this one ends in \(1, 1, 1, 36\)"):
+    with pytest.raises(ValueError, match=r"ends in a square map, got \(1, 1, 1, 36\)"):
         replace(trained, model=model).activation_maps(torch.rand(1, 3, 48, 48), grad_cam=True)
 
 
@@ -146,7 +146,7 @@ def test_a_run_on_vectors_cannot_look_at_pictures(trained_run, tmp_path):
     record["environment"]["input_shape"] = [512]
     (folder / "config.yaml").write_text(yaml.safe_dump(record))
     (folder / "manifest.json").unlink()  # or the edit itself is refused
-    with pytest.raises(ValueError, match=r"inputs of shape \(512,\), not from pictures"):
+    with pytest.raises(ValueError, match=r"inputs of shape \(512,\), not on images"):
         load_run(folder)
 
 

@@ -134,7 +134,7 @@ def test_a_report_shows_what_there_is(write_run, tmp_path):
 
 
 def test_no_run_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="there is no run to report"):
+    with pytest.raises(ValueError, match="no run to report"):
         write_report([], tmp_path / "r.html")
 
 

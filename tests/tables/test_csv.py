@@ -110,7 +110,7 @@ def test_about_says_of_which_classes_a_table_speaks(read):
         read(wide, about=["dog", "owl"])
     with pytest.raises(TableError, match=r"'Dog' .* and 'dog' .* differ only in case"):
         read(text, about=["Dog"])
-    with pytest.raises(TableError, match="takes names of classes"):
+    with pytest.raises(TableError, match="must hold class names"):
         read(text, about=[1])
 
 

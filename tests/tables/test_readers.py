@@ -279,5 +279,5 @@ def test_pictures_and_a_matrix():
         with pytest.raises(TableError, match=message):
             read_table((["a.jpg", "b.jpg", "c.jpg", "a.jpg"], labels), class_names=names)
     for nothing in (None, 3, (), object()):
-        with pytest.raises(TableError, match="a table is a file, a folder"):
+        with pytest.raises(TableError, match="a table must be a file, a folder"):
             read_table(nothing)
