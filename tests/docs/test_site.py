@@ -154,7 +154,7 @@ def test_the_code_of_own_pictures_runs(
 
     months = {"march": 0, "april": 1}
     for month, seed in months.items():
-        scenes = rebll_avalanche.MultiLabelScenes(train_size=20, test_size=4, seed=seed)
+        scenes = rebll_avalanche.MultiLabelScenes(train_size=20, test_size=10, seed=seed)
         scenes.write_csv(tmp_path / month)
         copy(tmp_path / month / "labels.csv", tmp_path / f"{month}.csv")
         (tmp_path / "photos").mkdir(exist_ok=True)
