@@ -2,11 +2,11 @@
 
     python benchmarks/learner.py DATA/VOCdevkit/VOC2007 --to benchmarks/results/learner.csv
 
-March teaches 8 classes from 400 pictures with 30 wrong labels, April 3 new classes, May brings more of the old
-classes and the corrections; every folder is deleted after its lesson. After each month, held-out pictures are
-scored by the learner and by one that had one lesson with all pictures so far and the right labels. Then a
-class that is in 12 % of the pictures is added with every method: how often is it called in others? Last, seconds
-of `learn` and `predict` beside those of the backbone alone.
+March teaches 8 classes from 400 pictures with 30 wrong labels, April 3 new classes, May brings more of the
+old classes and the corrections; every folder is deleted after its lesson. After each month, held-out pictures
+are scored by the learner and by one that had one lesson with all pictures so far and the right labels. Then
+seconds of `learn` and `predict` beside those of the backbone alone. Last, a class that is in 12 % of the
+pictures is added with every method: how often is it called in others?
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def walk(months: Months, features: Any, place: Path, size: int) -> Iterator[dict
 def rare_class(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
     """A class in 12 % of the pictures of a lesson: how often each method calls it in others."""
     old, rare = list(range(FIRST)), FIRST + LATER
-    held_out = [row for row in months.take(range(len(months.names)), 400)]
+    held_out = months.take(range(len(months.names)), 400)
     first = months.take(old, 200)
     with_it = months.take([rare], 24)
     others = [row for row in months.left if not months.labels[row, rare]]

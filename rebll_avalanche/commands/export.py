@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Export and check."""
+    """Export the model and compare it with torch."""
     from rebll_avalanche.inference.onnx_export import export_onnx
 
     given: Path = arguments.run

@@ -1,4 +1,4 @@
-"""``rebll predict``: labels of images, by a learner or the model of a run."""
+"""``rebll predict``: predict labels of images with a learner or a run's model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rebll_avalanche.words import printable
 if TYPE_CHECKING:
     from rebll_avalanche.inference.predictor import TrainedModel
 
-HELP = """Say which labels images have, by a learner or the model of a run: names and scores above
+HELP = """Predict the labels of images with a learner or a run's model: names and scores above
 a threshold.
 Unreadable files are reported and skipped; the exit code is 1 if there were any."""
 
@@ -26,7 +26,7 @@ BATCH = 16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which run, which images, which form."""
+    """Add the arguments of the command."""
     parser.add_argument("run", type=Path, help="a .rebll file or a run folder")
     parser.add_argument(
         "images", nargs="+", help="image files, folders, or - to read names from standard input"
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Predict; 1 if an image could not be read."""
+    """Print predictions; return 1 if an image could not be read."""
     model = _model(arguments.run, arguments.threshold)
     problems = Problems()
     files = image_files(arguments.images, sys.stdin, problems)
@@ -112,7 +112,7 @@ def _model(path: Path, threshold: float | None) -> Model:
 
 
 class Problems:
-    """Reports files that cannot be read, on standard error, and counts them."""
+    """Reports unreadable files on standard error and counts them."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -123,7 +123,7 @@ class Problems:
         print(f"skipped: {printable(message)}", file=sys.stderr)
 
     def read(self, paths: Iterable[Path]) -> list[tuple[Path, Any]]:
-        """The pictures that can be read, with their paths."""
+        """The readable images, with their paths."""
         from rebll_avalanche.pictures import read_picture
 
         pictures = []
@@ -136,7 +136,7 @@ class Problems:
 
 
 def image_files(names: Iterable[str], lines: Iterable[str], problems: Problems) -> Iterator[Path]:
-    """The files that names stand for: themselves, those in a folder, those listed in ``lines``."""
+    """Expand names to image files: a file, a folder's files, or for ``-`` the files in ``lines``."""
     for name in names:
         if name == "-":
             yield from (Path(line.strip()) for line in lines if line.strip())
@@ -158,7 +158,7 @@ def write_maps(
     labels: Iterable[str],
     folder: Path,
 ) -> list[dict[str, str]]:
-    """Write one overlay per label; returns label and file of each."""
+    """Write one overlay per label; return the labels and files."""
     from rebll_avalanche.inference.predictor import overlay
 
     names = list(labels)
@@ -184,7 +184,7 @@ def plain_name(label: str) -> str:
 
 
 def free_name(folder: Path, stem: str) -> Path:
-    """A file that does not exist yet: pictures of different folders may share a name."""
+    """A file name not yet in use: images of different folders may share a name."""
     path, number = folder / f"{stem}.jpg", 1
     while path.exists():
         number += 1
@@ -193,10 +193,10 @@ def free_name(folder: Path, stem: str) -> Path:
 
 
 def probability(text: str) -> float:
-    """A number from 0 to 1, for argparse."""
+    """Parse a number from 0 to 1, for argparse."""
     number = float(text)
     if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"a probability lies between 0 and 1, got {text}")
+        raise argparse.ArgumentTypeError(f"a probability must lie between 0 and 1, got {text}")
     return number
 
 

@@ -20,6 +20,7 @@ from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.labels import UNKNOWN, annotated
 from rebll_avalanche.learner import audit as audits
 from rebll_avalanche.learner.file import read_learner, write_learner
+from rebll_avalanche.learner.hub import fetch, push
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.lesson import Evaluation, Lesson
 from rebll_avalanche.learner.methods import check_can_go_on
@@ -562,6 +563,57 @@ class Learner:
                 f"{place} does not fit this version of rebll-avalanche; it was written by {version}. "
                 f"({type(error).__name__}: {str(error)[:200]})"
             ) from error
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool = False,
+        token: str | None = None,
+        self_contained: bool = False,
+        endpoint: str | None = None,
+    ) -> str:
+        """Upload the file to the Hugging Face hub, with a card made of the lessons.
+
+        Names of pictures and classes are in the file.
+
+        Args:
+            repo_id: ``"somebody/city"``; made if it is not there.
+            private: Let nobody else see it.
+            token: The one that ``hf auth login`` has stored, if not given.
+            self_contained: As for :meth:`save`.
+            endpoint: Another hub than huggingface.co.
+
+        Returns:
+            The address of the commit.
+        """
+        return push(
+            self,
+            repo_id,
+            private=private,
+            token=token,
+            self_contained=self_contained,
+            endpoint=endpoint,
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        repo_id: str,
+        *,
+        revision: str | None = None,
+        token: str | None = None,
+        endpoint: str | None = None,
+    ) -> Learner:
+        """The learner that :meth:`push_to_hub` has uploaded.
+
+        Args:
+            repo_id: As there.
+            revision: A branch, tag or commit.
+            token: As there.
+            endpoint: As there.
+        """
+        return cls.load(fetch(repo_id, revision=revision, token=token, endpoint=endpoint))
 
     @classmethod
     def _from_state(cls, state: dict[str, Any]) -> Learner:
