@@ -1,33 +1,38 @@
-"""Your own pictures: from a CSV file to a strategy that learns them a few classes at a time.
+"""Your own pictures: a learner that goes on when the old ones are gone.
 
-    python examples/own_images.py labels.csv photos B5-C5
+    python examples/own_images.py march.csv photos/march april.csv photos/april
 
-Each row of the CSV file has a file name and its labels, such as ``street.jpg,car;person``. Without
-arguments some drawn pictures are written to a temporary folder and used instead.
+Each row of a table has a file name and its labels, such as ``street.jpg,car;person``. Without arguments some
+drawn pictures are written to a temporary folder and used instead.
 """
 
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-import torch
+from rebll_avalanche import Learner, MultiLabelScenes
 
-from rebll_avalanche import MultiLabelScenes, RebLL, build_model, from_csv, read_metrics
+
+def drawn(folder: str) -> list[str]:
+    """Two months of drawn scenes: tables and folders."""
+    months = []
+    for seed, month in enumerate(("march", "april")):
+        place = Path(folder, month)
+        MultiLabelScenes(train_size=30, test_size=10, seed=seed).write_csv(place)
+        months += [str(place / "labels.csv"), str(place / "images")]
+    return months
+
 
 with tempfile.TemporaryDirectory() as folder:
-    if len(sys.argv) == 4:
-        labels, images, scenario = sys.argv[1:]
-    else:
-        MultiLabelScenes(train_size=400, test_size=100).write_csv(folder)
-        labels, images, scenario = Path(folder, "labels.csv"), Path(folder, "images"), "B5-C5"
-    benchmark = from_csv(labels, images=images, scenario=scenario, image_size=48)
-    model = build_model("small_cnn")
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
-    strategy = RebLL(
-        model=model, optimizer=optimizer, mem_size=40, train_mb_size=32, train_epochs=4
-    )
-    for train, test in zip(benchmark.train_stream, benchmark.test_stream, strict=True):
-        strategy.train(train)
-        metrics = read_metrics(strategy.eval([test]))
-        learned = ", ".join(benchmark.class_names[: model.num_classes])
-        print(f"mAP {metrics['mAP']:.3f} on {learned}")
+    march, march_photos, april, april_photos = sys.argv[1:] or drawn(folder)
+    learner = Learner()  # a frozen backbone from PyPI and the closed form
+    lesson = learner.learn(march, images=march_photos)
+    print(lesson)  # images, new classes, quality per class
+    if len(sys.argv) == 1:
+        shutil.rmtree(march_photos)  # they are not needed any more
+    print(learner.learn(april, images=april_photos))
+    photo = next(Path(april_photos).iterdir())
+    print(photo.name, learner.predict(photo))
+    learner.save(Path(folder, "city.rebll"))  # one file; copy it anywhere
+    print(len(Learner.load(Path(folder, "city.rebll")).predict(april_photos)), "pictures answered")

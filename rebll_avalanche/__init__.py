@@ -32,6 +32,7 @@ _EXPORTS = {
     "seed_everything": "running.environment",
     "run_experiment": "running.run",
     "load_run": "inference",
+    "Learner": "learner",
     "build_model": "models",
     "AKDPlugin": "plugins",
     "OnlineRelabelPlugin": "plugins",
@@ -53,6 +54,7 @@ __all__ = [
     "METHODS",
     "VOC2007",
     "AKDPlugin",
+    "Learner",
     "Memory",
     "Method",
     "MethodStrategy",
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
     )
     from rebll_avalanche.inference.predictor import load_run
     from rebll_avalanche.labels import PartialLabelBCE
+    from rebll_avalanche.learner import Learner
     from rebll_avalanche.memory import Memory
     from rebll_avalanche.metrics import (
         last_evaluation,

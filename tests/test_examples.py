@@ -38,6 +38,13 @@ def test_drop_in(monkeypatch, capsys):
     assert [line.split()[0] for line in lines] == ["5", "8", "11", "14", "17", "20"]
 
 
+def test_own_images(monkeypatch, capsys):
+    run(monkeypatch, "own_images.py")
+    printed = capsys.readouterr().out
+    assert "lesson 1: 40 pictures" in printed
+    assert printed.endswith("40 pictures answered\n")
+
+
 def test_voc_b5c3(monkeypatch, capsys, tmp_path):
     command = ("--methods", "fine-tuning", "rebll", "joint", *TINY, "--output", str(tmp_path))
     run(monkeypatch, "voc_b5c3.py", *command, "--jobs", "2")

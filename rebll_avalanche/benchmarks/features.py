@@ -24,7 +24,7 @@ from rebll_avalanche.benchmarks.images import ImageArray, ImageFiles, Source
 from rebll_avalanche.benchmarks.transforms import KeepAspect, Transform, evaluation_transform
 from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.files import ABANDONED, replacing, sweep_drafts
-from rebll_avalanche.models import build_model
+from rebll_avalanche.models import MultiLabelModel, build_model
 from rebll_avalanche.models.build import modules_until
 from rebll_avalanche.models.windows import ENLARGED, window_means
 from rebll_avalanche.pictures import VERSION as PICTURES_VERSION
@@ -109,6 +109,23 @@ class FrozenFeatures:
             return vectors
         parts = window_features(self._model, pictures, make(round(ENLARGED * self._image_size)))
         return torch.cat([vectors.unsqueeze(1), parts], dim=1)
+
+    @property
+    def model(self) -> MultiLabelModel:
+        """The backbone, in evaluation mode, with a head that knows no class."""
+        return self._model
+
+    def weights_hash(self) -> str:
+        """Of the weights themselves, wherever they came from."""
+        return _hash_of(self._model.backbone)
+
+    def backbone_state(self) -> dict[str, Tensor]:
+        """The weights themselves."""
+        return dict(self._model.backbone.state_dict())
+
+    def load_weights(self, state: Mapping[str, Tensor]) -> None:
+        """Take what :meth:`backbone_state` gave, of the same backbone."""
+        self._model.backbone.load_state_dict(dict(state))
 
     def _key(self, source: Source) -> str:
         """Another picture, backbone or weights file gives another key."""

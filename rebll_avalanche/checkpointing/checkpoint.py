@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from rebll_avalanche.checkpointing.state import pack, unpack
+from rebll_avalanche.checkpointing.state import pack, storable, unpack
 from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.files import file_hash, replacing_folder, sweep_drafts
 
@@ -114,7 +113,7 @@ class CheckpointFolder:
         text = json.dumps(pack(state | owner, tensors))
         self.path.mkdir(parents=True, exist_ok=True)
         with replacing_folder(self.path / moment.folder) as draft:
-            _save_tensors(_storable(tensors), draft / TENSORS)
+            _save_tensors(storable(tensors), draft / TENSORS)
             (draft / STATE).write_text(text)
             hashes = {name: file_hash(draft / name) for name in (TENSORS, STATE)}
             (draft / HASHES).write_text(json.dumps(hashes))
@@ -192,16 +191,3 @@ def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
         full = "os error 28" in str(error) or "No space left" in str(error)
         number = errno.ENOSPC if full else errno.EIO
         raise OSError(number, os.strerror(number), str(path.parent)) from error
-
-
-def _storable(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Contiguous tensors on the CPU, none of which shares memory with another."""
-    storable, seen = {}, set()
-    for name, tensor in tensors.items():
-        stored = tensor.cpu().contiguous()
-        address = stored.untyped_storage().data_ptr()
-        if address in seen:
-            stored = stored.clone(memory_format=torch.contiguous_format)
-        seen.add(address)
-        storable[name] = stored
-    return storable

@@ -82,3 +82,17 @@ def _keep(tensor: Tensor, tensors: dict[str, Tensor], path: str) -> str:
     name = path if path not in tensors else f"{path}#{len(tensors)}"
     tensors[name] = tensor
     return name
+
+
+def storable(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous tensors on the CPU, none of which shares memory with another."""
+    stored_as: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        stored = tensor.cpu().contiguous()
+        address = stored.untyped_storage().data_ptr()
+        if address in seen:
+            stored = stored.clone(memory_format=torch.contiguous_format)
+        seen.add(address)
+        stored_as[name] = stored
+    return stored_as

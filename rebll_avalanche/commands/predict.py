@@ -1,11 +1,14 @@
-"""``rebll predict``: predict labels of images with a run's model."""
+"""``rebll predict``: predict labels of images with a learner or a run's model."""
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +18,8 @@ from rebll_avalanche.words import printable
 if TYPE_CHECKING:
     from rebll_avalanche.inference.predictor import TrainedModel
 
-HELP = """Predict the labels of images with a run's model: names and scores above a threshold.
+HELP = """Predict the labels of images with a learner or a run's model: names and scores above
+a threshold.
 Unreadable files are reported and skipped; the exit code is 1 if there were any."""
 
 BATCH = 16
@@ -23,16 +27,22 @@ BATCH = 16
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("run", type=Path, help="a run folder")
+    parser.add_argument("run", type=Path, help="a .rebll file or a run folder")
     parser.add_argument(
         "images", nargs="+", help="image files, folders, or - to read names from standard input"
     )
     parser.add_argument(
         "--threshold",
         type=probability,
-        help="scores above it count as labels; the run's threshold if not given",
+        help="scores above it are labels; if not given, the run's own, or the learner's for each class",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per image and line")
+    parser.add_argument(
+        "--csv",
+        type=Path,
+        metavar="FILE",
+        help="write a table there: image, labels, score per class",
+    )
     parser.add_argument(
         "--cam", type=Path, metavar="DIR", help="write class activation maps of the labels there"
     )
@@ -40,25 +50,65 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print predictions; return 1 if an image could not be read."""
-    from rebll_avalanche.inference.predictor import load_run
-
-    trained = load_run(arguments.run)
-    threshold = trained.threshold if arguments.threshold is None else arguments.threshold
+    model = _model(arguments.run, arguments.threshold)
     problems = Problems()
     files = image_files(arguments.images, sys.stdin, problems)
+    rows: list[tuple[Path, dict[str, float]]] = []
     while batch := list(islice(files, BATCH)):
         pictures = problems.read(batch)
         if not pictures:
             continue
-        answers = trained.predict([picture for _, picture in pictures])
+        answers = model.scores([picture for _, picture in pictures])
         for (path, picture), scores in zip(pictures, answers, strict=True):
             written = []
             if arguments.cam is not None:
-                labels = {name: score for name, score in scores.items() if score > threshold}
-                written = write_maps(trained, picture, path, labels, arguments.cam)
-            print(_as_json(path, scores, threshold, written) if arguments.json
-                  else printable(_as_text(path, scores, threshold)), flush=True)  # fmt: skip
+                labels = model.labels(scores)
+                written = write_maps(model.trained(), picture, path, labels, arguments.cam)
+            if arguments.csv is not None:
+                rows.append((path, scores))
+            print(_as_json(path, scores, model, written) if arguments.json
+                  else printable(_as_text(path, scores, model)), flush=True)  # fmt: skip
+    if arguments.csv is not None:
+        _write_csv(arguments.csv, rows, model)
     return 1 if problems.count else 0
+
+
+@dataclass(frozen=True)
+class Model:
+    """What answers, a learner or the model of a run.
+
+    Attributes:
+        scores: Of each picture the score of every class, highest first.
+        thresholds: Of each class.
+        threshold: The one of all classes, if there is one.
+        trained: The network for pictures.
+    """
+
+    scores: Callable[[list[Any]], list[dict[str, float]]]
+    thresholds: Mapping[str, float]
+    threshold: float | None
+    trained: Callable[[], TrainedModel]
+
+    def labels(self, scores: Mapping[str, float]) -> list[str]:
+        """Classes above their threshold."""
+        return [name for name, score in scores.items() if score > self.thresholds[name]]
+
+
+def _model(path: Path, threshold: float | None) -> Model:
+    if path.is_file():
+        from rebll_avalanche.learner import Learner
+
+        learner = Learner.load(path)
+        found = dict(learner.thresholds)
+        if threshold is not None:
+            found = dict.fromkeys(found, threshold)
+        return Model(learner.ranked, found, threshold, lambda: learner.trained_model(path.name))
+    from rebll_avalanche.inference.predictor import load_run
+
+    trained = load_run(path)
+    threshold = trained.threshold if threshold is None else threshold
+    thresholds = dict.fromkeys(trained.class_names, threshold)
+    return Model(trained.predict, thresholds, threshold, lambda: trained)
 
 
 class Problems:
@@ -150,21 +200,32 @@ def probability(text: str) -> float:
     return number
 
 
-def _as_json(
-    path: Path, scores: dict[str, float], threshold: float, maps: list[dict[str, str]]
-) -> str:
+def _as_json(path: Path, scores: dict[str, float], model: Model, maps: list[dict[str, str]]) -> str:
     answer: dict[str, Any] = {
         "image": str(path),
-        "threshold": threshold,
-        "labels": [name for name, score in scores.items() if score > threshold],
+        "threshold": dict(model.thresholds) if model.threshold is None else model.threshold,
+        "labels": model.labels(scores),
         "scores": {name: round(score, 6) for name, score in scores.items()},
     }
     return json.dumps(answer | ({"maps": maps} if maps else {}), ensure_ascii=False)
 
 
-def _as_text(path: Path, scores: dict[str, float], threshold: float) -> str:
-    labels = [f"{name} {score:.2f}" for name, score in scores.items() if score > threshold]
+def _as_text(path: Path, scores: dict[str, float], model: Model) -> str:
+    labels = [f"{name} {scores[name]:.2f}" for name in model.labels(scores)]
+    bar = "their thresholds" if model.threshold is None else f"{model.threshold:g}"
     if labels:
-        return f"{path}: {', '.join(labels)} (above {threshold:g})"
+        return f"{path}: {', '.join(labels)} (above {bar})"
     name, score = next(iter(scores.items()))
-    return f"{path}: nothing above {threshold:g}; highest is {name} {score:.2f}"
+    return f"{path}: nothing above {bar}; highest is {name} {score:.2f}"
+
+
+def _write_csv(path: Path, rows: list[tuple[Path, dict[str, float]]], model: Model) -> None:
+    from rebll_avalanche.files import write_text
+
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["image", "labels", *model.thresholds])
+    for image, scores in rows:
+        numbers = [f"{scores[name]:.6f}" for name in model.thresholds]
+        writer.writerow([image, ";".join(model.labels(scores)), *numbers])
+    write_text(path, stream.getvalue())

@@ -1,18 +1,23 @@
-"""``rebll show``: draw example images of each experience of a recipe."""
+"""``rebll show``: what each experience of a recipe holds, or what a learner knows."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-HELP = """Draw some images of every experience with their annotated and their hidden classes,
-for example: rebll show recipe.yaml --to experiences.png."""
+HELP = """Draw some images of every experience with the classes it labels and those it hides,
+for example: rebll show recipe.yaml --to experiences.png. Of a learner, list classes and lessons: rebll show
+city.rebll."""
 
 STREAMS = ("train", "test", "valid")
 
 
 def parse(argv: Sequence[str]) -> Any:
-    """Parse the recipe and the output file."""
+    """The recipe and where to draw, or the learner."""
+    if len(argv) == 1 and argv[0].endswith(".rebll"):
+        return argparse.Namespace(learner=Path(argv[0]))
     from rebll_avalanche.configuration.parse import parse_settings
     from rebll_avalanche.words import check_choice
 
@@ -30,7 +35,13 @@ def parse(argv: Sequence[str]) -> Any:
 
 
 def run(arguments: Any) -> int:
-    """Draw."""
+    """Draw, or list."""
+    if hasattr(arguments, "learner"):
+        from rebll_avalanche.learner import Learner
+        from rebll_avalanche.learner.lesson import overview
+
+        print(overview(Learner.load(arguments.learner)))
+        return 0
     from rebll_avalanche.benchmarks.show import draw_experiences
     from rebll_avalanche.running.build import build_benchmark
     from rebll_avalanche.running.stream import evaluation_stream

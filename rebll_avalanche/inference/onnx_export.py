@@ -34,6 +34,9 @@ class _Scores(nn.Module):
 def export_onnx(trained: TrainedModel, path: str | Path) -> float:
     """Write the model and compare onnxruntime's scores with torch's, for batches of two sizes.
 
+    It takes squares, also where the model looks at pictures of their own shape: scale them to squares, or
+    cut squares out.
+
     Args:
         trained: From :func:`rebll_avalanche.inference.predictor.load_run`.
         path: The file.
@@ -50,11 +53,6 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> float:
         import onnxscript  # noqa: F401 - torch's exporter needs it
     except ImportError as error:
         raise ValueError("export needs onnx; run: pip install 'rebll-avalanche[onnx]'") from error
-    if trained.keep_aspect:
-        raise ValueError(
-            f"{trained.folder} looks at pictures of their own shape, an ONNX file at squares of one size; "
-            "export a run with benchmark.features_aspect 'square'"
-        )
     if trained.features is not None:
         raise ValueError(
             f"{trained.folder} looks at pictures several times, an ONNX file once; export a run with one "
@@ -80,7 +78,12 @@ def export_onnx(trained: TrainedModel, path: str | Path) -> float:
     model = program.model_proto
     onnx.helper.set_model_props(
         model,
-        {"class_names": json.dumps(trained.class_names), "threshold": str(trained.threshold)},
+        {
+            "class_names": json.dumps(trained.class_names),
+            "threshold": str(trained.threshold)
+            if trained.thresholds is None
+            else json.dumps(trained.thresholds),
+        },
     )
     content = model.SerializeToString()
     difference = 0.0

@@ -42,6 +42,7 @@ class TrainedModel:
         keep_aspect: Scale them to about their own shape instead; this is their shorter side then.
         features: What makes the model's inputs of pictures, where several backbones or windows are looked
             at; the model takes pictures otherwise.
+        thresholds: One for each class, where there is more than the one that runs are evaluated at.
     """
 
     folder: Path
@@ -51,6 +52,7 @@ class TrainedModel:
     image_size: int
     keep_aspect: bool = False
     features: FrozenFeatures | SideBySide | None = None
+    thresholds: tuple[float, ...] | None = None
 
     @property
     def threshold(self) -> float:
@@ -238,8 +240,14 @@ def _on_frozen_backbone(
     config: Config, weights: dict[str, Any], learned: MultiLabelModel
 ) -> MultiLabelModel:
     """What a run learned from vectors, behind the backbone that made these of pictures."""
-    model = _feature_network(config, weights)
-    if config.model.hidden or not isinstance(learned.head, GrowingLinear):
+    return with_learned(_feature_network(config, weights), learned, hidden=config.model.hidden)
+
+
+def with_learned(
+    model: MultiLabelModel, learned: MultiLabelModel, *, hidden: int = 0
+) -> MultiLabelModel:
+    """A network for pictures, from a backbone that is changed and what was learned from its vectors."""
+    if hidden or not isinstance(learned.head, GrowingLinear):
         model.backbone = VectorsOfMaps(model.backbone, learned.backbone)
     # Otherwise the head takes the mean itself, and the map before it can be shown.
     model.head = learned.head

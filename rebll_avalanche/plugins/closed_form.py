@@ -82,6 +82,8 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
             intercept=intercept,
             weighting=weighting,
         )
+        self._keys: Sequence[int] | None = None
+        self._observed = 0
         self._passed = False
 
     @property
@@ -103,6 +105,8 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         labels = label_matrix(strategy.experience.dataset)[:, : self._seen]
         number = int(strategy.experience.current_experience)
         self.learner.begin(labels, number=number, combine=seen_twice)
+        self._keys = getattr(strategy.experience, "image_keys", None)
+        self._observed = 0
         self._passed = False
 
     @torch.no_grad()
@@ -119,7 +123,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         if self.learner.options["calibration"] == "logistic" and model.has_windows(images):
             of_places = expanded(model.head, model.features(images.flatten(0, 1)))
             places = of_places.unflatten(0, images.shape[:2]).cpu()
-        names = None if self.learner.records is None else fingerprints(images)
+        names = None if self.learner.records is None else self._names(images)
         self.learner.observe(vectors.cpu(), targets[:, : self._seen].cpu(), names, places)
         return logits
 
@@ -208,6 +212,13 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where :meth:`state_dict` was taken."""
         self.learner.load_state_dict(state)
+
+    def _names(self, images: Tensor) -> list[int]:
+        """What tells the images of a batch apart: the experience's own keys, which come in its order."""
+        if self._keys is None:
+            return fingerprints(images)
+        start, self._observed = self._observed, self._observed + len(images)
+        return list(self._keys[start : self._observed])
 
     def _vectors(self, model: Any, images: Tensor) -> Tensor:
         """What the head sees of images."""

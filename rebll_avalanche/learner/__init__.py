@@ -1,0 +1,6 @@
+"""A model that goes on learning from new pictures when the old ones are gone."""
+
+from rebll_avalanche.learner.learner import Correction, Learner
+from rebll_avalanche.learner.lesson import Evaluation, Lesson
+
+__all__ = ["Correction", "Evaluation", "Learner", "Lesson"]

@@ -1,0 +1,85 @@
+"""Suspicious labels for people: as lines, as a CSV file, as a page with the pictures that are still there."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from jinja2 import Environment
+
+from rebll_avalanche.errors import RebllError
+from rebll_avalanche.learner.audit import Suspect
+from rebll_avalanche.pictures import read_picture
+
+# Longer side of a picture on the page.
+THUMBNAIL = 160
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Labels to look at</title>
+<style>
+body { font: 15px/1.4 system-ui, sans-serif; margin: 2rem; }
+ol { display: flex; flex-wrap: wrap; gap: 1rem; padding: 0; list-style: none; }
+li { width: 180px; } img { max-width: 160px; display: block; }
+.gone { width: 160px; height: 110px; background: #ddd; color: #555; padding: .5rem; box-sizing: border-box; }
+</style>
+<h1>Labels to look at</h1>
+<p>Each is judged by a model that had not learned from the picture; worst first.</p>
+<ol>
+{% for suspect, picture in rows %}<li>
+{% if picture %}<img alt="{{ suspect.picture }}" src="data:image/jpeg;base64,{{ picture }}">
+{% else %}<div class="gone">the picture is not here</div>{% endif %}
+<strong>{{ suspect.name }}</strong> is labelled {{ "present" if suspect.present else "absent" }},
+probability {{ "%.2f"|format(suspect.probability) }}<br><small>{{ suspect.picture }}</small>
+</li>{% endfor %}
+</ol></html>
+"""
+
+
+def as_text(suspects: Sequence[Suspect]) -> str:
+    """One line each."""
+    lines = [
+        f"{s.picture}: {s.name} is labelled {'present' if s.present else 'absent'}, "
+        f"probability {s.probability:.2f}"
+        for s in suspects
+    ]
+    return "\n".join(lines) or "no label contradicts what the others teach"
+
+
+def as_csv(suspects: Sequence[Suspect]) -> str:
+    """A header and one row each."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["file", "class", "label", "probability", "contradiction"])
+    for s in suspects:
+        writer.writerow([s.picture, s.name, int(s.present), s.probability, s.contradiction])
+    return stream.getvalue()
+
+
+def as_page(suspects: Sequence[Suspect], folders: Iterable[Path] = ()) -> str:
+    """A page of its own.
+
+    Args:
+        suspects: In order.
+        folders: Where their pictures may still be; those that are not there are named only.
+    """
+    places = list(folders)
+    rows = [(suspect, _thumbnail(suspect.picture, places)) for suspect in suspects]
+    return Environment(autoescape=True).from_string(_PAGE).render(rows=rows)
+
+
+def _thumbnail(name: str, folders: Sequence[Path]) -> str:
+    for folder in folders:
+        place = folder / name
+        if not place.resolve().is_relative_to(folder.resolve()):
+            continue
+        try:
+            picture = read_picture(place)
+        except RebllError:
+            continue
+        picture.thumbnail((THUMBNAIL, THUMBNAIL))
+        stream = io.BytesIO()
+        picture.save(stream, "JPEG", quality=80)
+        return base64.b64encode(stream.getvalue()).decode()
+    return ""

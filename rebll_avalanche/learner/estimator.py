@@ -1,0 +1,192 @@
+"""The vectors' half of a learner as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.multiclass import unique_labels
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rebll_avalanche.closed_form.learner import RidgeLearner
+
+
+class RidgeMultiLabel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Learns labels of vectors in closed form, batch by batch, with labels that nobody knows.
+
+    ``Y`` is a matrix of 1, 0 and NaN with a column per class; a call of :meth:`partial_fit` may bring more
+    columns than the last one. A vector of classes, as for other classifiers, becomes one column per class,
+    and the most probable class is predicted.
+
+    Args:
+        unknown: What a label that nobody gave counts as; this and what follows are those of
+            :class:`~rebll_avalanche.closed_form.learner.RidgeLearner`.
+        gamma: The ridge penalty; by default chosen by generalised cross-validation.
+        calibration: How scores become log-odds.
+        threshold: Probability above which a class is predicted, for matrices.
+
+    Attributes:
+        classes_: Of a vector, its classes; of a matrix, the names of its columns, from 0 if nobody gave any.
+        n_features_in_: Length of the vectors.
+    """
+
+    def __init__(
+        self,
+        unknown: str = "auto",
+        gamma: float | None = None,
+        calibration: str = "logistic",
+        threshold: float = 0.5,
+    ) -> None:
+        self.unknown = unknown
+        self.gamma = gamma
+        self.calibration = calibration
+        self.threshold = threshold
+
+    def fit(self, X: Any, y: Any) -> RidgeMultiLabel:  # noqa: N803 - scikit-learn's names
+        """Forget everything, and learn."""
+        for name in ("learner_", "classes_", "n_features_in_", "multilabel_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        return self.partial_fit(X, y)
+
+    def partial_fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        classes: Sequence[Any] | None = None,
+    ) -> RidgeMultiLabel:
+        """Learn one more batch.
+
+        Args:
+            X: ``[samples, features]``.
+            y: A matrix of 1, 0 and NaN, or a vector of classes.
+            classes: Names of the matrix's columns, in which names may come again; or all classes that a
+                vector may hold, if not only those that it holds.
+        """
+        first = not hasattr(self, "learner_")
+        vectors = validate_data(self, X, reset=first, dtype="numeric")
+        labels, known = self._labels(y, len(vectors), classes)
+        if first:
+            self.learner_ = RidgeLearner(
+                vectors.shape[1],
+                unknown=self.unknown,
+                gamma=self.gamma,
+                calibration=self.calibration,
+                keep="sums",
+            )
+        self.learner_.learn(torch.tensor(vectors, dtype=torch.float64), torch.from_numpy(labels))
+        self.classes_ = known
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Log-odds: ``[samples, classes]``; of two classes of a vector, those of the second."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if self._two_classes else scores
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Of a matrix, the probability of each class by itself; of a vector, they add up to 1."""
+        scores = torch.from_numpy(self._scores(X))
+        if self.multilabel_:
+            return np.asarray(scores.sigmoid())
+        if self._two_classes:
+            second = (scores[:, 1] - scores[:, 0]).sigmoid()
+            return np.asarray(torch.stack([1 - second, second], dim=1))
+        return np.asarray(scores.softmax(dim=1))
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Of a matrix, 1 where the probability is above the threshold; of a vector, the best class."""
+        if self._fitted().multilabel_:
+            return (self.predict_proba(X) > self.threshold).astype(int)
+        best: np.ndarray = self.classes_[self._scores(X).argmax(1)]
+        return best
+
+    @property
+    def _two_classes(self) -> bool:
+        return not self.multilabel_ and len(self.classes_) == 2
+
+    def _fitted(self) -> RidgeMultiLabel:
+        if not hasattr(self, "learner_"):
+            check_is_fitted(self, "learner_")
+            raise NotFittedError
+        return self
+
+    def _scores(self, X: Any) -> np.ndarray:  # noqa: N803
+        self._fitted()
+        vectors = validate_data(self, X, reset=False, dtype="numeric")
+        found = self.learner_.solve()(torch.tensor(vectors, dtype=torch.float64))
+        return np.asarray(found)
+
+    def _labels(
+        self, y: Any, count: int, classes: Sequence[Any] | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A matrix with a column for every class so far and those that come now, and their names."""
+        if y is None:
+            raise ValueError(
+                "This RidgeMultiLabel estimator requires y to be passed, but the target y is None"
+            )
+        given = np.asarray(y)
+        matrix = (given.ndim == 2 and given.shape[1] > 1) or getattr(self, "multilabel_", False)
+        if given.ndim == 2 and given.shape[1] == 1 and not matrix:
+            given = self._column(given)
+        if len(given) != count:
+            raise ValueError(f"{count} samples and {len(given)} rows of labels")
+        if hasattr(self, "multilabel_") and self.multilabel_ != matrix:
+            raise ValueError(
+                "labels were a matrix before and are a vector now, or the other way round"
+            )
+        self.multilabel_ = matrix
+        return self._of_matrix(given, classes) if matrix else self._of_vector(given, classes)
+
+    def _column(self, given: np.ndarray) -> np.ndarray:
+        from sklearn.utils.validation import column_or_1d
+
+        flat: np.ndarray = column_or_1d(given, warn=True)
+        return flat
+
+    def _of_matrix(
+        self, given: np.ndarray, classes: Sequence[Any] | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        labels = given.astype(np.float64)
+        if not np.isin(labels[~np.isnan(labels)], (0, 1)).all():
+            raise ValueError("labels are 1, 0 or NaN")
+        names = list(range(labels.shape[1])) if classes is None else list(classes)
+        if len(names) != labels.shape[1]:
+            raise ValueError(f"{len(names)} names for {labels.shape[1]} columns")
+        known = list(getattr(self, "classes_", []))
+        known += [name for name in names if name not in known]
+        wide = np.full((len(labels), len(known)), np.nan)
+        wide[:, [known.index(name) for name in names]] = labels
+        return wide, np.asarray(known)
+
+    def _of_vector(
+        self, given: np.ndarray, classes: Sequence[Any] | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        from sklearn.utils import assert_all_finite
+        from sklearn.utils.multiclass import check_classification_targets
+
+        if given.dtype.kind in "fO":
+            assert_all_finite(given, input_name="y")
+        check_classification_targets(given)
+        here = unique_labels(given)
+        known = getattr(self, "classes_", None)
+        if known is None:
+            known = here if classes is None else np.unique(np.asarray(classes))
+        strangers = np.setdiff1d(here, known)
+        if len(strangers):
+            if classes is not None or known.dtype.kind != here.dtype.kind:
+                raise ValueError(
+                    f"labels {strangers.tolist()} are none of the classes {known.tolist()}"
+                )
+            known = np.concatenate([known, strangers])
+        if len(known) < 2:
+            raise ValueError(f"there are at least 2 classes, got 1 class: {known.tolist()}")
+        return (given[:, None] == known[None, :]).astype(np.float64), known
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags

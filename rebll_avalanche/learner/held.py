@@ -1,0 +1,40 @@
+"""A learner's file held while it is changed, so that of two writers none loses a lesson."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from rebll_avalanche.learner.learner import Learner
+
+
+@contextmanager
+def changing(path: Path, make: Callable[[], Learner] | None = None) -> Iterator[Learner]:
+    """The learner of a file, which is written again when the block ends without an error.
+
+    Args:
+        path: The file.
+        make: Makes a learner if there is no file; without it, the file must be there.
+    """
+    with _held(path):
+        learner = make() if make is not None and not path.exists() else Learner.load(path)
+        yield learner
+        learner.save(path)
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    lock = FileLock(path.with_name(f"{path.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        print(f"{path} is being changed by another process; waiting for it", file=sys.stderr)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

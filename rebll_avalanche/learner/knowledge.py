@@ -1,0 +1,118 @@
+"""All that a learner knows, as one value: a lesson makes another, so that one that fails changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rebll_avalanche.errors import DamagedError, RebllError
+from rebll_avalanche.learner.lesson import Lesson
+from rebll_avalanche.learner.quality import EVEN
+from rebll_avalanche.words import nearest
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What was learned.
+
+    Attributes:
+        columns: The name of every column of the head, forgotten classes included.
+        forgotten: Names that nobody shall see; their columns are used again when they come back.
+        lessons: What was taught, oldest first.
+        thresholds: The probability above which a class is present, per column.
+        taught: What the method has learned; see :func:`~rebll_avalanche.learner.teaching.teach`.
+    """
+
+    columns: tuple[str, ...] = ()
+    forgotten: frozenset[str] = frozenset()
+    lessons: tuple[Lesson, ...] = ()
+    thresholds: Tensor = field(default_factory=lambda: torch.zeros(0))
+    taught: dict[str, Any] | None = None
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes that can be named."""
+        return tuple(name for name in self.columns if name not in self.forgotten)
+
+    @property
+    def visible(self) -> list[int]:
+        """Their columns."""
+        return [i for i, name in enumerate(self.columns) if name not in self.forgotten]
+
+    def columns_of(self, names: Sequence[str]) -> list[int]:
+        """Where known classes stand.
+
+        Raises:
+            RebllError: When one is not known, naming those that come near.
+        """
+        known = self.class_names
+        for name in names:
+            if name not in known:
+                raise RebllError(
+                    f"there is no class {name!r}; the nearest are {nearest(name, known, 3) or 'none'}"
+                )
+        return [self.columns.index(name) for name in names]
+
+    def with_classes(self, names: Sequence[str]) -> tuple[Knowledge, list[int]]:
+        """The same with columns for all of these, and where they stand."""
+        arriving = tuple(name for name in names if name not in self.columns)
+        thresholds = torch.cat([self.thresholds, torch.full((len(arriving),), EVEN)])
+        wider = replace(
+            self,
+            columns=(*self.columns, *arriving),
+            forgotten=self.forgotten - set(names),
+            thresholds=thresholds,
+        )
+        return wider, [wider.columns.index(name) for name in names]
+
+    def key_of(self, name: str) -> int | None:
+        """The picture of that name, if there is one; by its last part if that is enough to tell."""
+        short = name.replace("\\", "/").rsplit("/", 1)[-1]
+        found: dict[str, set[int]] = {"whole": set(), "short": set()}
+        for lesson in self.lessons:
+            for picture, key in zip(lesson.pictures, lesson.keys, strict=True):
+                if picture == name:
+                    found["whole"].add(key)
+                if picture.rsplit("/", 1)[-1] == short:
+                    found["short"].add(key)
+        keys = found["whole"] or found["short"]
+        if len(keys) > 1:
+            raise RebllError(
+                f"{len(keys)} pictures that were learned are called {name!r}; name it with its folder, "
+                "or show the file itself"
+            )
+        return next(iter(keys), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values and tensors."""
+        return {
+            "columns": list(self.columns),
+            "forgotten": sorted(self.forgotten),
+            "lessons": [lesson.to_dict() for lesson in self.lessons],
+            "thresholds": self.thresholds,
+            "taught": self.taught,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Knowledge:
+        """What :meth:`to_dict` was called on.
+
+        Raises:
+            DamagedError: When it contradicts itself.
+        """
+        made = cls(
+            columns=tuple(map(str, values["columns"])),
+            forgotten=frozenset(values["forgotten"]),
+            lessons=tuple(Lesson.from_dict(lesson) for lesson in values["lessons"]),
+            thresholds=values["thresholds"].float(),
+            taught=values["taught"],
+        )
+        wide = len(made.columns)
+        rows = 0 if made.taught is None else sum(made.taught["sizes"])
+        if len(set(made.columns)) != wide or made.thresholds.shape != (wide,) or rows != wide:
+            raise DamagedError("its classes, thresholds and lessons do not fit each other")
+        return made

@@ -1,0 +1,171 @@
+"""What a learner was taught: one entry per lesson."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from rebll_avalanche.learner.quality import ClassQuality
+from rebll_avalanche.words import printable
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One lesson and what came of it.
+
+    Attributes:
+        number: From 0.
+        source: The table, for people.
+        taught_at: Date and time in ISO form.
+        pictures: Names of the pictures, as the table has them.
+        keys: A number for each picture, from its content.
+        new_classes: Classes that nobody had named before.
+        known_classes: Classes of the table that were known already.
+        read_as: How the table was read.
+        qualities: Per class, from scores of a head that had not seen the picture; empty where the
+            method has no such scores.
+        seconds: For all of it.
+    """
+
+    number: int
+    source: str
+    taught_at: str
+    pictures: tuple[str, ...]
+    keys: tuple[int, ...]
+    new_classes: tuple[str, ...]
+    known_classes: tuple[str, ...]
+    read_as: str = ""
+    qualities: tuple[ClassQuality, ...] = ()
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        new = ", ".join(self.new_classes) or "none"
+        lines = [
+            f"lesson {self.number}: {len(self.pictures)} pictures from {self.source} "
+            f"in {self.seconds:.1f} s; new classes: {new}",
+        ]
+        if self.read_as:
+            lines.append(self.read_as)
+        if self.qualities:
+            lines += ["", quality_table(self.qualities)]
+            lines.append(
+                "each picture scored by a model that had not learned from it (leave-one-out)"
+            )
+        else:
+            lines.append(
+                "this method has no such scores of what it has learned: thresholds are 0.5"
+            )
+        return printable("\n".join(lines))
+
+    def without(self, keys: Collection[int]) -> Lesson:
+        """The same lesson as if some pictures had not been in it."""
+        gone = set(keys)
+        left = [row for row, key in enumerate(self.keys) if key not in gone]
+        if len(left) == len(self.keys):
+            return self
+        pictures = tuple(self.pictures[row] for row in left)
+        return replace(self, pictures=pictures, keys=tuple(self.keys[row] for row in left))
+
+    def renamed(self, old: str, new: str) -> Lesson:
+        """The same lesson with another name for a class."""
+
+        def names(given: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(new if name == old else name for name in given)
+
+        return replace(
+            self,
+            new_classes=names(self.new_classes),
+            known_classes=names(self.known_classes),
+            qualities=tuple(
+                replace(each, name=new) if each.name == old else each for each in self.qualities
+            ),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self) | {"qualities": [asdict(quality) for quality in self.qualities]}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Lesson:
+        """The lesson that :meth:`to_dict` was called on."""
+        sequences = ("pictures", "keys", "new_classes", "known_classes")
+        qualities = tuple(ClassQuality(**quality) for quality in values["qualities"])
+        given = values | {name: tuple(values[name]) for name in sequences}
+        return cls(**(given | {"qualities": qualities}))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How right a learner is on a table.
+
+    Attributes:
+        source: The table.
+        pictures: How many.
+        learned_pictures: How many of them it has learned from, so that they prove little.
+        qualities: Per class.
+        unknown_classes: Classes of the table that it does not know.
+    """
+
+    source: str
+    pictures: int
+    learned_pictures: int
+    qualities: tuple[ClassQuality, ...]
+    unknown_classes: tuple[str, ...] = ()
+
+    @property
+    def mean_average_precision(self) -> float:
+        """Over the classes that have positives and negatives; NaN if none has."""
+        found = [quality.average_precision for quality in self.qualities]
+        known = [number for number in found if not math.isnan(number)]
+        return sum(known) / len(known) if known else math.nan
+
+    def __str__(self) -> str:
+        lines = [quality_table(self.qualities)]
+        lines.append(f"mAP {100 * self.mean_average_precision:.1f} on {self.pictures} pictures")
+        if self.learned_pictures:
+            lines.append(f"{self.learned_pictures} of them were learned from, so they prove little")
+        if self.unknown_classes:
+            lines.append(f"left out, because never learned: {', '.join(self.unknown_classes)}")
+        return printable("\n".join(lines))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self) | {"mean_average_precision": self.mean_average_precision}
+
+
+def quality_table(qualities: Sequence[ClassQuality]) -> str:
+    """One row per class, for a terminal; percent."""
+    width = max((len(quality.name) for quality in qualities), default=5)
+    header = (
+        f"{'class':<{width}}  {'with':>5} {'without':>7} {'AP':>6} {'precision':>9} {'recall':>6} "
+    )
+    rows = [header + f"{'F1':>6} {'threshold':>9}"]
+    for quality in qualities:
+        numbers = (quality.average_precision, quality.precision, quality.recall, quality.f1)
+        ap, precision, recall, f1 = (
+            "-" if math.isnan(number) else f"{100 * number:.1f}" for number in numbers
+        )
+        rows.append(
+            f"{quality.name:<{width}}  {quality.positives:>5} {quality.negatives:>7} {ap:>6} "
+            f"{precision:>9} {recall:>6} {f1:>6} {quality.threshold:>9.2f}"
+        )
+    return "\n".join(rows)
+
+
+def overview(learner: Any) -> str:
+    """What a learner is, what it can name, and what it was taught; for a terminal."""
+    config = learner.config
+    lines = [
+        f"{config.method_name} on {config.benchmark.features} of {config.benchmark.image_size} px"
+    ]
+    lines += ["", "class (threshold)"]
+    lines += [f"  {name} ({threshold:.2f})" for name, threshold in learner.thresholds.items()]
+    lines += ["", "lessons"]
+    for lesson in learner.lessons:
+        lines.append(
+            f"  {lesson.number}: {lesson.taught_at}, {len(lesson.pictures)} pictures from {lesson.source}; "
+            f"new: {', '.join(lesson.new_classes) or 'none'}"
+        )
+    return printable("\n".join(lines))

@@ -1,0 +1,38 @@
+"""Which methods can go on when the old data are gone."""
+
+from __future__ import annotations
+
+from rebll_avalanche.errors import RebllError
+
+_ALL_DATA = "it learns from all data at once, and the old ones may be gone"
+_BUFFER = "its buffer refers to pictures of earlier data sets, which may be gone"
+_NETWORK = "it changes the backbone or needs its maps, and a learner's backbone is frozen and makes vectors"
+REFUSED = {
+    "joint": _ALL_DATA,
+    "cumulative": _ALL_DATA,
+    "er": _BUFFER,
+    "er-reservoir": _BUFFER,
+    "er-prs": _BUFFER,
+    "er-ocdm": _BUFFER,
+    "agem": _BUFFER,
+    "gem": "its memory has no columns for classes that come later",
+    "lwf-softmax": "it distils a softmax over all earlier classes, about which a table may speak again",
+    "podnet": _NETWORK,
+    "l2p": _NETWORK,
+    "l2p-r": _NETWORK,
+    "multi-lane": _NETWORK,
+    "closed-form-adapted": _NETWORK,
+}
+
+
+def check_can_go_on(method: str) -> None:
+    """Refuse a method that could not learn a second lesson.
+
+    Raises:
+        RebllError: With the reason and the way out.
+    """
+    if method in REFUSED:
+        raise RebllError(
+            f"{method} cannot be a learner: {REFUSED[method]}; choose closed-form, rebll or der++, or use "
+            "`rebll run`"
+        )

@@ -1,0 +1,129 @@
+"""How good a learner is, class by class, and where each class's threshold should lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rebll_avalanche.labels import annotated
+from rebll_avalanche.metrics.functional import average_precision
+
+# Where nothing can be said about a class: as likely present as absent.
+EVEN = 0.5
+
+
+@dataclass(frozen=True)
+class ClassQuality:
+    """What is known about one class.
+
+    Attributes:
+        name: The class.
+        positives: Pictures that have it, among those annotated for it.
+        negatives: Pictures that do not.
+        average_precision: NaN if there are no positives or no negatives.
+        precision: At the threshold; NaN if nothing lies above it.
+        recall: At the threshold; NaN without positives.
+        threshold: The probability above which the class is called present.
+    """
+
+    name: str
+    positives: int
+    negatives: int
+    average_precision: float
+    precision: float
+    recall: float
+    threshold: float
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 0 if nothing right was called, NaN without positives."""
+        if not self.positives:
+            return float("nan")
+        hits = self.recall * self.positives
+        return 2 * self.precision * self.recall / (self.precision + self.recall) if hits else 0.0
+
+
+def class_qualities(
+    names: Sequence[str], probabilities: Tensor, labels: Tensor, thresholds: Tensor
+) -> list[ClassQuality]:
+    """The quality of every class that is annotated in at least one picture.
+
+    Args:
+        names: One per column.
+        probabilities: ``[pictures, classes]``.
+        labels: Of the same shape: 1, 0 and NaN.
+        thresholds: One per column.
+    """
+    found = []
+    for column, name in enumerate(names):
+        known = annotated(labels[:, column])
+        truth, scores = labels[known, column] == 1, probabilities[known, column]
+        if not len(truth):
+            continue
+        called = scores > thresholds[column]
+        hits = int((called & truth).sum())
+        positives = int(truth.sum())
+        both = 0 < positives < len(truth)
+        ap = average_precision(scores[:, None], truth[:, None].float())[0] if both else np.nan
+        found.append(
+            ClassQuality(
+                name=name,
+                positives=positives,
+                negatives=len(truth) - positives,
+                average_precision=float(ap),
+                precision=hits / int(called.sum()) if bool(called.any()) else np.nan,
+                recall=hits / positives if positives else np.nan,
+                threshold=float(thresholds[column]),
+            )
+        )
+    return found
+
+
+def best_threshold(
+    probabilities: Tensor, truth: Tensor, precision_to_keep: float | None = None
+) -> float:
+    """The threshold with the best F1, or with the best recall among those that keep a precision.
+
+    It lies in the middle between two probabilities, so that rounding does not move a decision.
+
+    Args:
+        probabilities: Of one class, of pictures that the model did not learn from.
+        truth: 1 and 0.
+        precision_to_keep: As a fraction; if no threshold reaches it, the most precise one is taken.
+
+    >>> best_threshold(torch.tensor([0.9, 0.6, 0.2]), torch.tensor([1.0, 1.0, 0.0]))
+    0.4
+    """
+    positives = int((truth == 1).sum())
+    if not 0 < positives < len(truth):
+        return EVEN
+    order = probabilities.double().argsort(descending=True)
+    scores, hits = probabilities.double()[order], (truth[order] == 1).double().cumsum(0)
+    called = torch.arange(1, len(scores) + 1)
+    between = torch.cat([(scores[:-1] + scores[1:]) / 2, scores[-1:] / 2])
+    precision, recall = hits / called, hits / positives
+    quality = 2 * precision * recall / (precision + recall).clamp(min=1e-12)
+    if precision_to_keep is not None:
+        enough = precision >= precision_to_keep
+        quality = torch.where(enough, recall, -1.0) if bool(enough.any()) else precision
+    # Equal probabilities cannot be told apart, so no threshold lies between them.
+    apart = torch.cat([scores[:-1] > scores[1:], torch.ones(1, dtype=torch.bool)])
+    quality = quality.masked_fill(~apart, -2.0)
+    return round(float(between[quality.argmax()]), 6)
+
+
+def best_thresholds(
+    probabilities: Tensor, labels: Tensor, precision_to_keep: float | None = None
+) -> Tensor:
+    """:func:`best_threshold` of every column, from the pictures annotated for it."""
+    found = []
+    for column in range(labels.shape[1]):
+        known = annotated(labels[:, column])
+        found.append(
+            best_threshold(probabilities[known, column], labels[known, column], precision_to_keep)
+        )
+    return torch.tensor(found)

@@ -1,0 +1,83 @@
+"""The closed form inside a learner: what can be asked of it and changed in it without any training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rebll_avalanche.closed_form.learner import RidgeLearner
+from rebll_avalanche.closed_form.records import NOT_GIVEN, ImageRecords
+from rebll_avalanche.errors import RebllError
+from rebll_avalanche.labels import UNKNOWN
+
+# Of the plugin's state among those of a captured strategy.
+PLUGIN = "ClosedFormPlugin-0"
+
+
+def ridge_of(taught: dict[str, Any]) -> RidgeLearner:
+    """The sums and records of what was taught, to be asked or changed; a copy."""
+    state = taught["strategy"]["plugins"][PLUGIN]
+    ridge = RidgeLearner(len(state["sums"]["gram"]) - 1, **taught["ridge"])
+    ridge.load_state_dict(state)
+    return ridge
+
+
+def with_ridge(taught: dict[str, Any], ridge: RidgeLearner) -> dict[str, Any]:
+    """What was taught, with other sums, and the head that follows from these."""
+    scores = ridge.solve()
+    strategy = taught["strategy"]
+    head = {"head.weight": scores.weight.T.float(), "head.bias": scores.bias.float()}
+    changed = {
+        "model": strategy["model"] | head,
+        "plugins": strategy["plugins"] | {PLUGIN: ridge.state_dict()},
+    }
+    return taught | {"strategy": strategy | changed}
+
+
+def records_of(ridge: RidgeLearner, purpose: str) -> ImageRecords:
+    """What is kept of single pictures.
+
+    Raises:
+        RebllError: When that does not include their vectors.
+    """
+    if ridge.records is None or not ridge.records.keeps_vectors:
+        raise RebllError(f"{purpose} needs the vectors of all pictures: Learner(keep='vectors')")
+    return ridge.records
+
+
+def left_out(ridge: RidgeLearner, keys: list[int] | None = None) -> tuple[Tensor, Tensor]:
+    """Probabilities by a head that has not learned from the picture, and the labels that were given.
+
+    Args:
+        ridge: With vectors kept.
+        keys: Which pictures; all by default.
+    """
+    records = records_of(ridge, "scoring pictures without themselves")
+    rows = slice(None) if keys is None else records.known_rows(keys)
+    labels = records.labels[rows].float()
+    labels = labels.masked_fill(labels == NOT_GIVEN, UNKNOWN)
+    return ridge.left_out_scores(keys).sigmoid().float(), labels
+
+
+def learn_records(
+    ridge: RidgeLearner, records: ImageRecords, columns: list[int], first: int
+) -> None:
+    """Learn all lessons of somebody else's records.
+
+    Args:
+        ridge: Learns.
+        records: Of the other one, with vectors.
+        columns: Where the other's classes stand here.
+        first: The number that the other's lesson 0 gets.
+    """
+    names = torch.tensor(list(records.index), dtype=torch.int64)
+    width = max([ridge.num_classes, *(column + 1 for column in columns)])
+    for lesson in records.lessons:
+        given = lesson.labels.float().masked_fill(lesson.labels == NOT_GIVEN, UNKNOWN)
+        labels = torch.full((len(given), width), UNKNOWN)
+        labels[:, columns[: given.shape[1]]] = given
+        images = names[lesson.rows].tolist()
+        counted = NOT_GIVEN if lesson.number == NOT_GIVEN else first + lesson.number
+        ridge.learn(records.vectors[lesson.rows], labels, images, number=counted)

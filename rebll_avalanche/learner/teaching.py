@@ -1,0 +1,99 @@
+"""A lesson as one experience of an Avalanche strategy: restored, trained, captured again.
+
+The only file of this room that needs Avalanche; a learner that only answers never imports it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from rebll_avalanche.checkpointing.foreign import unsaved
+from rebll_avalanche.checkpointing.snapshot import (
+    capture,
+    random_state,
+    restore,
+    set_random_state,
+)
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.errors import RebllError
+from rebll_avalanche.learner.stream import LessonStream, archive_of
+from rebll_avalanche.memory import Memory
+from rebll_avalanche.methods import describe
+from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
+from rebll_avalanche.plugins.divergence import DivergencePlugin
+from rebll_avalanche.running.build import build_strategy
+from rebll_avalanche.running.environment import seed_everything
+from rebll_avalanche.running.network import build_network
+from rebll_avalanche.running.progress import ProgressPlugin, on_terminal
+
+
+def teach(
+    config: Config,
+    before: dict[str, Any] | None,
+    vectors: Tensor,
+    labels: Tensor,
+    keys: Sequence[int],
+    num_new: int,
+) -> dict[str, Any]:
+    """Train on one more lesson.
+
+    Args:
+        config: Of the learner.
+        before: What the last call returned; it is not changed.
+        vectors: ``[pictures, features]``.
+        labels: ``[pictures, classes]`` of 1, 0 and NaN, with columns for all classes so far.
+        keys: What tells pictures apart.
+        num_new: How many of the last columns nobody has taught before.
+
+    Returns:
+        ``strategy`` (model, plugins, memory), ``archive`` (what memory holds, by lesson), ``sizes`` (new
+        classes of each lesson), ``head`` and ``num_features`` (of the network), ``ridge`` (options of the
+        closed form).
+    """
+    outside = random_state()
+    try:
+        seed_everything(config.seed)
+        sizes = [*(before["sizes"] if before else []), num_new]
+        stream = LessonStream(sizes, before["archive"] if before else {}, vectors, labels, keys)
+        model = build_network(config, tuple(vectors.shape[1:]))
+        strategy = build_strategy(config, model, stream, Path())
+        if lost := unsaved(strategy):
+            raise RebllError(f"{config.method_name} cannot go on: {', '.join(lost)} keeps no state")
+        if before:
+            # Plugins go on with the very tensors that they are given.
+            restore(strategy, stream.train_stream, copy.deepcopy(before["strategy"]))
+        strategy.plugins.append(DivergencePlugin())
+        watcher = ProgressPlugin(stream, label=config.method_name) if on_terminal() else None
+        if watcher is not None:
+            strategy.plugins.append(watcher)
+        try:
+            strategy.train(stream.train_stream[-1])
+        finally:
+            if watcher is not None:
+                watcher.close()
+                strategy.plugins.remove(watcher)
+        archive = archive_of(memory_of(strategy))
+        solved = [p.learner.options for p in strategy.plugins if isinstance(p, ClosedFormPlugin)]
+        return {
+            "strategy": capture(strategy, stream.train_stream),
+            "archive": archive,
+            "sizes": sizes,
+            "head": config.model.head or describe(config.method_name).head,
+            "num_features": int(vectors.shape[-1]),
+            "ridge": dict(solved[0]) if solved else {},
+        }
+    finally:
+        set_random_state(outside)
+
+
+def memory_of(strategy: Any) -> Memory | None:
+    """The memory of this package's plugins, if the strategy has one."""
+    for plugin in strategy.plugins:
+        if isinstance(memory := getattr(plugin, "memory", None), Memory):
+            return memory
+    return None

