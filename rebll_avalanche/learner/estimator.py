@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rebll_avalanche.closed_form.learner import RidgeLearner
 
 
-class RidgeMultiLabel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
     """Learns labels of vectors in closed form, batch by batch, with labels that nobody knows.
 
     ``Y`` is a matrix of 1, 0 and NaN with a column per class; a call of :meth:`partial_fit` may bring more
@@ -71,13 +71,8 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         vectors = validate_data(self, X, reset=first, dtype="numeric")
         labels, known = self._labels(y, len(vectors), classes)
         if first:
-            self.learner_ = RidgeLearner(
-                vectors.shape[1],
-                unknown=self.unknown,
-                gamma=self.gamma,
-                calibration=self.calibration,
-                keep="sums",
-            )
+            options: dict[str, Any] = {"unknown": self.unknown, "calibration": self.calibration}
+            self.learner_ = RidgeLearner(vectors.shape[1], gamma=self.gamma, keep="sums", **options)
         self.learner_.learn(torch.tensor(vectors, dtype=torch.float64), torch.from_numpy(labels))
         self.classes_ = known
         return self
@@ -134,11 +129,11 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             given = self._column(given)
         if len(given) != count:
             raise ValueError(f"{count} samples and {len(given)} rows of labels")
-        if hasattr(self, "multilabel_") and self.multilabel_ != matrix:
+        if before is not None and before != matrix:
             raise ValueError(
                 "labels were a matrix before and are a vector now, or the other way round"
             )
-        self.multilabel_ = matrix
+        self.multilabel_: bool = matrix
         return self._of_matrix(given, classes) if matrix else self._of_vector(given, classes)
 
     def _column(self, given: np.ndarray) -> np.ndarray:
