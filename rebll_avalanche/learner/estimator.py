@@ -124,7 +124,8 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
                 "This RidgeMultiLabel estimator requires y to be passed, but the target y is None"
             )
         given = np.asarray(y)
-        matrix = (given.ndim == 2 and given.shape[1] > 1) or getattr(self, "multilabel_", False)
+        before: bool | None = getattr(self, "multilabel_", None)
+        matrix = bool(before) or (given.ndim == 2 and given.shape[1] > 1)
         if given.ndim == 2 and given.shape[1] == 1 and not matrix:
             given = self._column(given)
         if len(given) != count:
