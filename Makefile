@@ -12,7 +12,7 @@ demo: install
 	$(BIN)/python examples/voc_b5c3.py
 
 test: lint typecheck
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 # Strict: a link that leads nowhere, or a public name without a docstring, ends it. A test does the same.
 docs: install
