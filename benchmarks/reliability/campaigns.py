@@ -134,11 +134,9 @@ class Subject:
         for _ in range(number):
             path = draw.choice(files)
             good = path.read_bytes()
-            _flip(path, draw)
-            if not verify(folder)[0].problems:
-                yield SILENT
-            else:
-                yield self._answer(folder)
+            place = _flip(path, draw)
+            noticed = verify(folder)[0].problems
+            yield _told(self._answer(folder) if noticed else SILENT, place)
             path.write_bytes(good)
             for extra in {*_files(folder)} - {*files}:
                 extra.unlink()
@@ -167,13 +165,12 @@ class Subject:
             files = _files(folder)
             if not files:
                 continue
-            _flip(draw.choice(files), draw)
+            place = _flip(draw.choice(files), draw)
             done += 1
             ended = outcome(start(run(self.method, folder)))
             if ended == DONE:
-                yield SAME if final_bits(folder) == self.wanted else SILENT
-            else:
-                yield ended
+                ended = SAME if final_bits(folder) == self.wanted else SILENT
+            yield _told(ended, place)
             shutil.rmtree(folder)
 
     def two_writers(self, number: int, draw: random.Random) -> Iterator[str]:
@@ -264,10 +261,20 @@ def _files(folder: Path) -> list[Path]:
     )
 
 
-def _flip(path: Path, draw: random.Random) -> None:
+def _flip(path: Path, draw: random.Random) -> str:
+    """Flip one bit of a file; where."""
     content = bytearray(path.read_bytes())
-    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    byte, bit = draw.randrange(len(content)), draw.randrange(8)
+    content[byte] ^= 1 << bit
     path.write_bytes(content)
+    return f"{path.parent.name}/{path.name}, byte {byte} of {len(content)}, bit {bit}"
+
+
+def _told(verdict: str, place: str) -> str:
+    """Print which bit ended in something that must not be, so that it can be flipped again."""
+    if verdict in (TRACEBACK, SILENT):
+        print(f"{verdict}: {place}", flush=True)
+    return verdict
 
 
 __all__ = ["FAULTS", "Subject", "flip_caches", "soak"]

@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -82,7 +83,7 @@ def start(action: Callable[[], Any], prepare: Callable[[], None] | None = None) 
         print(f"refused: {error}", file=sys.stderr)
         code = 3
     except BaseException as error:
-        print(f"traceback: {error!r}", file=sys.stderr)
+        traceback.print_exception(error)
     finally:
         os._exit(code)
 

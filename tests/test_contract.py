@@ -1,0 +1,332 @@
+"""The input contract: whatever a public entry point is given, it works, or says which argument is wrong.
+
+Every argument gets everything that people pass by mistake: another type, another shape, NaN, infinity,
+nothing, far too much. What comes back is a result, or a ``ValueError`` or ``TypeError`` (a file that is
+not there is also a ``FileNotFoundError``) whose message is short and names the argument or the value.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rebll_avalanche import (
+    Memory,
+    PartialLabelBCE,
+    Scenario,
+    build_model,
+    build_optimizer,
+    from_csv,
+    from_table,
+    load_run,
+    multilabel_benchmark,
+    multilabel_evaluator,
+    read_table,
+)
+from rebll_avalanche import losses as L
+from rebll_avalanche import metrics as M
+from rebll_avalanche.closed_form.learner import RidgeLearner
+from rebll_avalanche.configuration.config import Config
+
+REFUSALS = (ValueError, TypeError, FileNotFoundError)
+LONGEST = 2000
+NAN, INF = float("nan"), float("inf")
+
+ANYTHING = {
+    "nothing": None,
+    "an object": object(),
+    "an empty list": [],
+    "an empty text": "",
+    "text": "nonsense",
+    "long text": "x" * 100_000,
+    "a zero byte": "a\0b",
+    "bytes": b"nonsense",
+    "a dictionary": {"a": 1},
+    "nested lists": [[1, 2], [3]],
+    "a number": 3,
+    "a fraction": 0.3,
+    "below zero": -1,
+    "NaN": NAN,
+    "infinity": INF,
+    "a huge number": 10**30,
+    "true": True,
+}
+MATRICES = {
+    "a scalar": torch.tensor(1.0),
+    "a vector": torch.ones(4),
+    "a cube": torch.ones(4, 3, 2),
+    "NaNs": torch.full((4, 3), NAN),
+    "infinities": torch.full((4, 3), INF),
+    "large numbers": torch.full((4, 3), 1e38),
+    "no rows": torch.ones(0, 3),
+    "no columns": torch.ones(4, 0),
+    "no rows and columns": torch.ones(0, 0),
+    "too many rows": torch.ones(5, 3),
+    "too many columns": torch.ones(4, 4),
+    "far too many": torch.ones(1, 1).expand(10**6, 10**7),
+    "whole numbers": torch.ones(4, 3, dtype=torch.long),
+    "complex numbers": torch.ones(4, 3, dtype=torch.complex64),
+    "an array": np.ones((4, 3)),
+    "an array of texts": np.array([["a", "b"]]),
+    "an array of objects": np.array([[None, object()]]),
+}
+
+X = torch.arange(32.0).reshape(8, 4) / 32
+Y = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]] * 2)
+SCORES = torch.linspace(0, 1, 12).reshape(4, 3)
+TRUTH = Y[:4]
+GOOD_CSV = "file,labels,split\na.png,cat,train\nb.png,dog,train\na.png,cat,test\n"
+
+
+def streams(**changed):
+    given = {"train": (X, Y), "test": (X, Y), "scenario": "B1-C1"} | changed
+    return multilabel_benchmark(given.pop("train"), given.pop("test"), given.pop("scenario"), **given)
+
+
+def learner(**options):
+    return RidgeLearner(4, **options)
+
+
+def learned(vectors=X[:4], labels=TRUTH, **options):
+    found = learner()
+    found.learn(vectors, labels, **options)
+    return found.solve()
+
+
+def table(path="labels.csv", **options):
+    return from_csv(path, images=".", scenario="B1-C1", **options)
+
+
+# Entry point, argument, how it is called, what a refusal may call the argument; "value" stands for any
+# message that shows what was given.
+NUMBER, MATRIX = ANYTHING, ANYTHING | MATRICES
+CASES = [
+    ("multilabel_benchmark", "train", lambda v: streams(train=v), MATRIX, ("train",)),
+    ("multilabel_benchmark", "images", lambda v: streams(train=(v, Y)), MATRIX, ("train", "image")),
+    ("multilabel_benchmark", "labels", lambda v: streams(train=(X, v)), MATRIX, ("train", "label")),
+    ("multilabel_benchmark", "test", lambda v: streams(test=v), MATRIX, ("test",)),
+    ("multilabel_benchmark", "test labels", lambda v: streams(test=(X, v)), MATRIX, ("test", "label")),
+    ("multilabel_benchmark", "scenario", lambda v: streams(scenario=v), MATRIX, ("scenario", "class")),
+    *(
+        ("multilabel_benchmark", name, lambda v, n=name: streams(**{n: v}), ANYTHING, (name, *more))
+        for name, more in {
+            "class_names": ("class",),
+            "class_order": ("class",),
+            "mode": (),
+            "missing": (),
+            "validation_size": (),
+            "seed": (),
+            "image_size": (),
+            "on_error": (),
+        }.items()
+    ),
+    *(
+        (
+            "multilabel_benchmark",
+            name,
+            lambda v, n=name: streams(mode="repetition", **{n: v}),
+            ANYTHING,
+            (name, "experience"),
+        )
+        for name in ("experiences", "return_chance", "images_per_class")
+    ),
+    ("from_csv", "labels", table, ANYTHING, ("label", "file", "read")),
+    ("from_csv", "images", lambda v: from_csv("labels.csv", images=v, scenario="B1-C1"), ANYTHING,
+     ("images",)),
+    *(
+        ("from_csv", name, lambda v, n=name: table(**{n: v}), ANYTHING, (name, "class", "label"))
+        for name in ("class_names", "about", "test_size", "seed", "image_size")
+    ),
+    ("from_table", "table", lambda v: from_table(v, scenario="B1-C1"), MATRIX,
+     ("table", "label", "file", "read", "column", "picture", "scenario")),
+    ("read_table", "source", read_table, MATRIX,
+     ("table", "label", "file", "read", "column", "picture")),
+    ("read_table", "pictures", lambda v: read_table((v, TRUTH)), MATRIX, ("picture", "image")),
+    ("read_table", "labels", lambda v: read_table((["a", "b", "c", "d"], v)), MATRIX,
+     ("label", "column", "class")),
+    ("read_table", "class_names", lambda v: read_table((list("abcd"), TRUTH), class_names=v), ANYTHING,
+     ("class", "name")),
+    ("read_table", "images", lambda v: read_table("labels.csv", images=v), ANYTHING, ("images",)),
+    ("read_table", "about", lambda v: read_table("labels.csv", about=v), ANYTHING, ("about", "class")),
+    ("Scenario.parse", "scenario", lambda v: Scenario.parse(v, 3), MATRIX, ("scenario", "class")),
+    ("Scenario.parse", "num_classes", lambda v: Scenario.parse("B1-C1", v), ANYTHING,
+     ("num_classes", "class")),
+    ("Scenario.parse", "class_names", lambda v: Scenario.parse("B1-C1", class_names=v), ANYTHING,
+     ("class",)),
+    ("Scenario.parse", "class_order", lambda v: Scenario.parse("B1-C1", 3, class_order=v), MATRIX,
+     ("class",)),
+    ("Memory", "mem_size", Memory, MATRIX, ("mem_size",)),
+    ("Memory", "policy", lambda v: Memory(3, v), ANYTHING, ("policy",)),
+    *(
+        (f"metrics.{function.__name__}", name, call, MATRIX, ("scores", "truth", "labels", "targets"))
+        for function in (M.average_precision, M.mean_average_precision, M.multilabel_scores)
+        for name, call in {
+            "scores": lambda v, f=function: f(v, TRUTH),
+            "truth": lambda v, f=function: f(SCORES, v),
+        }.items()
+    ),
+    ("metrics.decisions", "scores", lambda v: M.decisions(v, TRUTH, 0.5), MATRIX, ("scores", "truth")),
+    ("metrics.decisions", "truth", lambda v: M.decisions(SCORES, v, 0.5), MATRIX,
+     ("scores", "truth", "labels", "targets")),
+    ("metrics.decisions", "threshold", lambda v: M.decisions(SCORES, TRUTH, v), ANYTHING, ("threshold",)),
+    ("metrics.multilabel_scores", "thresholds", lambda v: M.multilabel_scores(SCORES, TRUTH, v), ANYTHING,
+     ("threshold",)),
+    ("metrics.average_precision", "ties", lambda v: M.average_precision(SCORES, TRUTH, ties=v), ANYTHING,
+     ("ties",)),
+    ("metrics.average_map", "history", M.average_map, MATRIX, ("history",)),
+    ("metrics.forgetting", "history", M.forgetting, MATRIX, ("history",)),
+    ("metrics.forgetting", "a step", lambda v: M.forgetting([v, torch.ones(3)]), MATRIX, ("history",)),
+    ("metrics.read_metrics", "results", M.read_metrics, ANYTHING, ("results", "metrics")),
+    *(
+        (f"losses.{name}", argument, call, MATRIX, ("logits", "targets"))
+        for name, function in {
+            "bce_loss": L.bce_loss,
+            "cls_loss": lambda a, b: L.cls_loss(a, b, exponent=1.0),
+            "akd_loss": lambda a, b: L.akd_loss(a, b, exponent=1.0),
+            "er_loss": lambda a, b: L.er_loss(a, b, exponent=1.0),
+        }.items()
+        for argument, call in {
+            "logits": lambda v, f=function: f(v, TRUTH),
+            "targets": lambda v, f=function: f(SCORES, v),
+        }.items()
+    ),
+    ("losses.cls_loss", "exponent", lambda v: L.cls_loss(SCORES, TRUTH, exponent=v), ANYTHING,
+     ("exponent",)),
+    ("losses.er_loss", "exponent", lambda v: L.er_loss(SCORES, TRUTH, exponent=v), ANYTHING,
+     ("exponent",)),
+    ("losses.bce_loss", "reduction", lambda v: L.bce_loss(SCORES, TRUTH, reduction=v), ANYTHING,
+     ("reduction",)),
+    ("losses.adaptive_exponent", "factor", lambda v: L.adaptive_exponent(v, 5), ANYTHING, ("factor",)),
+    ("losses.adaptive_exponent", "seen_classes", lambda v: L.adaptive_exponent(1.0, v), ANYTHING,
+     ("class",)),
+    ("losses.posterior_from_score", "score", lambda v: L.posterior_from_score(v, 1.0), MATRIX, ("score",)),
+    ("losses.probability", "logits", L.probability, MATRIX, ("logits",)),
+    ("PartialLabelBCE", "reduction", PartialLabelBCE, ANYTHING, ("reduction",)),
+    ("PartialLabelBCE", "logits", lambda v: PartialLabelBCE()(v, TRUTH), MATRIX, ("logits", "outputs")),
+    ("PartialLabelBCE", "targets", lambda v: PartialLabelBCE()(SCORES, v), MATRIX,
+     ("targets", "labels")),
+    ("build_model", "name", build_model, ANYTHING, ("backbone", "name", "vector")),
+    *(
+        ("build_model", name, lambda v, n=name: build_model(**{n: v}), ANYTHING, (name, *more))
+        for name, more in {
+            "pretrained": (),
+            "head": (),
+            "bn_mode": (),
+            "freeze_until": ("backbone",),
+            "start_after": ("backbone",),
+        }.items()
+    ),
+    ("build_model", "pretrained file", lambda v: build_model("test_efficientnet", pretrained=v), ANYTHING,
+     ("pretrained", "weights", "file")),
+    *(
+        ("build_model", name, lambda v, n=name: build_model("vector", **({"in_features": 4} | {n: v})),
+         SMALL, (name,))
+        for name, SMALL in {"in_features": ANYTHING, "hidden_layer": ANYTHING}.items()
+    ),
+    ("build_model", "head option", lambda v: build_model(pooling=v), ANYTHING, ("pooling",)),
+    ("build_model", "unknown option", lambda v: build_model(nonsense=v), ANYTHING, ("nonsense",)),
+    ("load_run", "folder", load_run, ANYTHING, ("folder", "run")),
+    ("Config.from_dict", "values", Config.from_dict, MATRIX, ("configuration", "setting")),
+    *(
+        ("Config.from_dict", key, lambda v, k=key: Config.from_dict({k: v}), ANYTHING, (key,))
+        for key in ("benchmark", "model", "method", "training", "evaluation", "seed", "loggers")
+    ),
+    *(
+        (
+            "Config.from_dict",
+            f"{section}.{key}",
+            lambda v, s=section, k=key: Config.from_dict({s: {k: v}}),
+            ANYTHING,
+            (key, section),
+        )
+        for section, key in (
+            ("benchmark", "name"),
+            ("benchmark", "scenario"),
+            ("benchmark", "image_size"),
+            ("benchmark", "validation_size"),
+            ("benchmark", "features"),
+            ("model", "backbone"),
+            ("method", "name"),
+            ("method", "mem_size"),
+            ("method", "alpha"),
+            ("training", "epochs"),
+            ("training", "batch_size"),
+            ("training", "lr"),
+            ("evaluation", "thresholds"),
+        )
+    ),
+    ("RidgeLearner", "num_features", RidgeLearner, ANYTHING, ("num_features",)),
+    *(
+        ("RidgeLearner", name, lambda v, n=name: learner(**{n: v}), ANYTHING, (name,))
+        for name in ("unknown", "threshold", "shrink", "gamma", "calibration", "weighting", "keep")
+    ),
+    ("RidgeLearner.learn", "vectors", lambda v: learned(vectors=v), MATRIX, ("vectors", "labels")),
+    ("RidgeLearner.learn", "labels", lambda v: learned(labels=v), MATRIX, ("vectors", "labels")),
+    ("RidgeLearner.learn", "images", lambda v: learned(images=v), ANYTHING, ("images",)),
+    ("RidgeLearner.learn", "number", lambda v: learned(number=v), ANYTHING, ("number",)),
+    *(
+        (
+            "multilabel_evaluator",
+            name,
+            lambda v, n=name: multilabel_evaluator(**{n: v}),
+            ANYTHING,
+            (name, "threshold"),
+        )
+        for name in ("thresholds", "class_names", "ties", "loggers")
+    ),
+    ("multilabel_evaluator", "metrics", multilabel_evaluator, ANYTHING, ("metric",)),
+    ("build_optimizer", "model", build_optimizer, ANYTHING, ("model",)),
+    *(
+        (
+            "build_optimizer",
+            name,
+            lambda v, n=name: build_optimizer(nn.Linear(3, 2), **{n: v}),
+            ANYTHING,
+            (name,),
+        )
+        for name in ("name", "lr", "weight_decay", "backbone_lr_scale")
+    ),
+]  # fmt: skip
+
+
+@pytest.fixture
+def a_table(tmp_path, monkeypatch):
+    """A small table in the current folder, so that only the argument in question is wrong."""
+    from PIL import Image
+
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    (tmp_path / "labels.csv").write_text(GOOD_CSV)
+    monkeypatch.chdir(tmp_path)
+
+
+def broken(call, values, words):
+    """What must not happen, by the name of the value."""
+    found = {}
+    for kind, value in values.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                call(value)
+        except REFUSALS as error:
+            message = str(error)
+            if len(message) > LONGEST:
+                found[kind] = f"{len(message)} letters: {message[:100]}"
+            elif not any(word in message for word in words):
+                found[kind] = f"names nothing: {type(error).__name__}: {message}"
+        except Exception as error:
+            found[kind] = f"{type(error).__name__}: {str(error)[:200]}"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("call", "values", "words"),
+    [pytest.param(*case[2:], id=f"{case[0]}-{case[1]}") for case in CASES],
+)
+@pytest.mark.usefixtures("a_table")
+def test_it_works_or_says_which_argument_is_wrong(call, values, words):
+    assert broken(call, values, words) == {}
