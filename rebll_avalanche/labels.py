@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rebll_avalanche.arguments import check_tensor
 from rebll_avalanche.losses import REDUCTIONS, asymmetric_bce
 from rebll_avalanche.words import check_choice
 
@@ -47,6 +48,7 @@ def check_targets(targets: Tensor) -> None:
     Raises:
         ValueError: With the offending value and its index.
     """
+    check_tensor("targets", targets)
     if not targets.is_floating_point():
         raise ValueError(
             f"targets must be floating point (NaN marks unknown labels), got {targets.dtype}; "
@@ -118,6 +120,8 @@ def seen_columns(logits: Tensor, targets: Tensor) -> Tensor:
     Raises:
         ValueError: When the two shapes do not match.
     """
+    check_tensor("logits", logits)
+    check_tensor("targets", targets)
     if logits.ndim != 2 or targets.ndim != 2 or len(logits) != len(targets):
         raise ValueError(
             f"logits and targets must be [batch, classes] of the same batch, "

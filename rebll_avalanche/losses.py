@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from rebll_avalanche.arguments import check_number, check_tensor
 from rebll_avalanche.distributed.ranks import total, total_of
 from rebll_avalanche.words import check_choice
 
@@ -35,6 +36,7 @@ REDUCTIONS = ("mean", "sum", "none", "class_sum")
 
 def probability(logits: Tensor) -> Tensor:
     """``sigmoid(logits)``, in float32 at least: in half precision, scores near 1 would tie."""
+    check_tensor("logits", logits)
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).sigmoid()
 
 
@@ -44,8 +46,8 @@ def adaptive_exponent(factor: float, seen_classes: int) -> float:
     >>> round(adaptive_exponent(1.2, 20), 3)
     3.595
     """
-    if seen_classes < 1:
-        raise ValueError(f"seen_classes must be at least 1, got {seen_classes}")
+    check_number("factor", factor)
+    check_number("seen_classes", seen_classes, 1, whole=True)
     return factor * math.log(seen_classes)
 
 
@@ -72,6 +74,10 @@ def asymmetric_bce(
     Returns:
         A scalar, or the ``[batch, classes]`` matrix for ``"none"``, in at least float32.
     """
+    check_tensor("logits", logits)
+    check_tensor("targets", targets)
+    check_number("positive_exponent", positive_exponent)
+    check_number("negative_exponent", negative_exponent)
     if logits.shape != targets.shape:
         raise ValueError(
             f"logits {tuple(logits.shape)} and targets {tuple(targets.shape)} differ in shape"
@@ -169,6 +175,12 @@ def posterior_from_score(score: Tensor, exponent: float, *, detach_weight: bool 
     >>> round(posterior_from_score(torch.tensor([0.5]), exponent=3.595).item(), 2)
     0.78
     """
+    check_tensor("score", score)
+    if not score.is_floating_point():
+        raise TypeError(
+            f"score must be floating point, got {score.dtype}; convert with score.float()"
+        )
+    check_number("exponent", exponent)
     if exponent == 0:
         return score
     limits = torch.finfo(score.dtype)

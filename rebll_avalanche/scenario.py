@@ -9,15 +9,20 @@ from __future__ import annotations
 import operator
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.protocols import Experience
+from rebll_avalanche.words import brief, check_class_names
 
 ClassOrder = str | int | Sequence[int] | Sequence[str]
 # The scenario in which all classes arrive at once.
 JOINT = "joint"
+# A label vector has a number for each; a larger number of classes is a slip.
+MOST_CLASSES = 10**7
 Experiences = Sequence[Sequence[int]] | Sequence[Sequence[str]]
 
 
@@ -79,6 +84,8 @@ class Scenario:
         """
         if class_names is not None:
             num_classes = _checked_names(class_names, num_classes)
+        if num_classes is not None:
+            check_number("num_classes", num_classes, 1, MOST_CLASSES, whole=True)
         if num_classes is None:
             raise ValueError("pass num_classes=... or class_names=... to parse a scenario")
         if isinstance(scenario, Scenario):
@@ -96,7 +103,7 @@ class Scenario:
         if not isinstance(scenario, Iterable):
             raise ValueError(
                 "a scenario must be a string such as 'B5-C3', or one list of classes per experience, "
-                f"got {scenario!r}"
+                f"got {brief(scenario)}"
             )
         listed = [_indices(classes, num_classes, class_names) for classes in scenario]
         order = _complete(
@@ -199,7 +206,8 @@ def annotated_classes(experience: Experience) -> set[int]:
 
 
 def _checked_names(class_names: Sequence[str], num_classes: int | None) -> int:
-    repeated = sorted({name for name in class_names if list(class_names).count(name) > 1})
+    check_class_names(class_names)
+    repeated = sorted(name for name, count in Counter(class_names).items() if count > 1)
     if repeated:
         raise ValueError(f"class names must be unique, repeated: {', '.join(repeated)}")
     if num_classes is not None and num_classes != len(class_names):
@@ -211,7 +219,7 @@ def _parse_sizes(text: str, num_classes: int) -> tuple[int, ...]:
     match = re.fullmatch(r"B(\d{1,9})-C(\d{1,9})", text.strip(), flags=re.IGNORECASE)
     if match is None:
         raise ValueError(
-            f"scenario {text!r} is not of the form 'Bx-Cy', for example 'B5-C3' or 'B0-C4'; "
+            f"scenario {brief(text)} is not of the form 'Bx-Cy', for example 'B5-C3' or 'B0-C4'; "
             "or pass one list of classes per experience"
         )
     base, step = int(match[1]), int(match[2])
@@ -244,9 +252,9 @@ def _parse_order(
         return tuple(alphabetical)
     if isinstance(class_order, str):
         raise ValueError(
-            f"class_order must be 'alphabetical', a list of classes or a seed, got {class_order!r}"
+            f"class_order must be 'alphabetical', a list of classes or a seed, got {brief(class_order)}"
         )
-    if isinstance(class_order, int):
+    if isinstance(class_order, int) and not isinstance(class_order, bool):
         random.Random(class_order).shuffle(alphabetical)
         return tuple(alphabetical)
     order = _indices(class_order, num_classes, class_names)
@@ -260,7 +268,7 @@ def _indices(
     known = {name: index for index, name in enumerate(class_names or ())}
     indices = []
     if not isinstance(classes, Iterable):
-        raise ValueError(f"expected a list of classes, by name or by index, got {classes!r}")
+        raise ValueError(f"expected a list of classes, by name or by index, got {brief(classes)}")
     for entry in classes:
         try:
             index = known.get(entry) if isinstance(entry, str) else operator.index(entry)
@@ -268,7 +276,7 @@ def _indices(
             index = None
         if index is None or not 0 <= index < num_classes:
             names = ", ".join(class_names) if class_names else f"0..{num_classes - 1}"
-            raise ValueError(f"class {entry!r} is not one of the data set's: {names}")
+            raise ValueError(f"class {brief(entry)} is not one of the data set's: {names}")
         indices.append(index)
     return indices
 
@@ -281,10 +289,10 @@ def _complete(
     def named(indices: Sequence[int]) -> str:
         return ", ".join(class_names[index] if class_names else str(index) for index in indices)
 
-    repeated = sorted({index for index in order if list(order).count(index) > 1})
+    repeated = sorted(index for index, count in Counter(order).items() if count > 1)
     if repeated:
         raise ValueError(f"classes that arrive more than once: {named(repeated)}")
-    left_out = [index for index in range(num_classes) if index not in set(order)]
+    left_out = sorted(set(range(num_classes)) - set(order))
     if left_out:
         raise ValueError(
             f"classes that never arrive: {named(left_out)}; add them to an experience, "

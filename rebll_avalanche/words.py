@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import reprlib
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -17,8 +19,35 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     ValueError: mode must be one of overlap, disjoint, got 'disjont'
     """
     words = list(choices)
-    if value not in words:
-        raise ValueError(f"{name} must be one of {', '.join(words)}, got {value!r}")
+    if not isinstance(value, str) or value not in words:
+        raise ValueError(f"{name} must be one of {', '.join(words)}, got {brief(value)}")
+
+
+def brief(value: Any) -> str:
+    """A value for a message: never long, however large it is or how deep.
+
+    >>> brief("x" * 1000), brief([[1] * 9] * 9)
+    ("'xxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxx'", '[[...], [...], [...], [...], ...]')
+    """
+    shown = reprlib.Repr()
+    shown.maxstring = shown.maxother = 57
+    shown.maxlevel, shown.maxlist, shown.maxdict = 1, 4, 2
+    return shown.repr(value)
+
+
+def check_class_names(names: Any) -> None:
+    """Refuse what is not a list of texts; None stands for no names.
+
+    Raises:
+        ValueError: Naming the value.
+    """
+    if names is None:
+        return
+    if not hasattr(names, "__getitem__") or isinstance(names, str | bytes | Mapping):
+        raise ValueError(f"class_names must be a list of texts, got {brief(names)}")
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"class_names must be texts, got {brief(name)}")
 
 
 def nearest(wrong: str, right: Iterable[str], count: int | None = None, cutoff: float = 0) -> str:

@@ -84,7 +84,9 @@ GOOD_CSV = "file,labels,split\na.png,cat,train\nb.png,dog,train\na.png,cat,test\
 
 def streams(**changed):
     given = {"train": (X, Y), "test": (X, Y), "scenario": "B1-C1"} | changed
-    return multilabel_benchmark(given.pop("train"), given.pop("test"), given.pop("scenario"), **given)
+    return multilabel_benchmark(
+        given.pop("train"), given.pop("test"), given.pop("scenario"), **given
+    )
 
 
 def learner(**options):

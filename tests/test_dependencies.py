@@ -45,7 +45,9 @@ def imported(folder: Path) -> set[str]:
                 modules.add(ast.literal_eval(node.args[0]).split(".")[0])
     own = {"rebll_avalanche", *(path.stem for path in folder.rglob("*.py"))}
     return {
-        DISTRIBUTIONS.get(name, name) for name in modules - own if name not in sys.stdlib_module_names
+        DISTRIBUTIONS.get(name, name)
+        for name in modules - own
+        if name not in sys.stdlib_module_names
     }
 
 
@@ -79,6 +81,9 @@ def test_what_tests_import_is_declared(required):
 
 def test_every_range_has_a_lower_end_and_only_avalanche_an_upper_one(required):
     ranges = {name: span for group in required.values() for name, span in group.items()}
-    assert {name for name, span in ranges.items() if ">=" not in span} == {"types-pyyaml", "types-tqdm"}
+    assert {name for name, span in ranges.items() if ">=" not in span} == {
+        "types-pyyaml",
+        "types-tqdm",
+    }
     # Its plugins' hooks and its data sets' insides changed with every minor version.
     assert {name for name, span in ranges.items() if "<" in span} == {"avalanche-lib"}

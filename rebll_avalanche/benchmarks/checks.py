@@ -13,11 +13,19 @@ from rebll_avalanche.benchmarks.cache import cached_images
 from rebll_avalanche.benchmarks.images import ImageFiles, Source, as_source
 from rebll_avalanche.errors import MissingFileError, PictureError, TableError
 from rebll_avalanche.labels import check_targets
+from rebll_avalanche.words import brief
 
 
-def checked_split(name: str, images: Any, labels: Any) -> tuple[Source, Tensor]:
+def checked_split(name: str, split: Any) -> tuple[Source, Tensor]:
     """Convert the user's images and labels of one split to a source and a label matrix."""
-    source = as_source(images)
+    if not isinstance(split, tuple | list) or len(split) != 2:
+        raise TypeError(f"{name} must be a pair (images, labels), got {brief(split)}")
+    images, labels = split
+    try:
+        source = as_source(images)
+        len(source)
+    except TypeError as error:
+        raise TypeError(f"the images of {name} cannot be read: {error}") from error
     try:
         matrix = torch.as_tensor(labels, dtype=torch.float32)
     except (TypeError, ValueError, RuntimeError) as error:

@@ -13,6 +13,7 @@ from avalanche.benchmarks.utils.data import AvalancheDataset
 from avalanche.benchmarks.utils.transform_groups import TransformGroups
 from torch import Tensor
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.benchmarks import streams
 from rebll_avalanche.benchmarks.checks import checked_split, usable_source
 from rebll_avalanche.benchmarks.dataset import MultiLabelDataset, Samples
@@ -29,11 +30,14 @@ from rebll_avalanche.benchmarks.transforms import (
 )
 from rebll_avalanche.labels import UNKNOWN
 from rebll_avalanche.scenario import ClassOrder, Experiences, Scenario
-from rebll_avalanche.words import check_choice
+from rebll_avalanche.words import check_choice, check_class_names
 
 MODES = ("overlap", "disjoint", "once", "repetition")
 MISSING = ("nan", "negative")
 ON_ERROR = ("raise", "skip")
+# Larger numbers are slips, and would fill all memory.
+LARGEST_SIDE = 2**15
+MOST_EXPERIENCES = 10**6
 
 
 class MultiLabelExperience(DatasetExperience):
@@ -127,8 +131,13 @@ class MultiLabelBenchmark(CLScenario):
         check_choice("mode", mode, MODES)
         check_choice("missing", missing, MISSING)
         check_choice("on_error", on_error, ON_ERROR)
-        train_source, train_labels = checked_split("train", *train)
-        test_source, test_labels = checked_split("test", *test)
+        check_class_names(class_names)
+        check_number("validation_size", validation_size, 0)
+        check_number("seed", seed, 0, 2**63 - 1, whole=True)
+        if image_size is not None:
+            check_number("image_size", image_size, 1, LARGEST_SIDE, whole=True)
+        train_source, train_labels = checked_split("train", train)
+        test_source, test_labels = checked_split("test", test)
         num_classes = train_labels.shape[1]
         if test_labels.shape[1] != num_classes:
             raise ValueError(
@@ -148,6 +157,7 @@ class MultiLabelBenchmark(CLScenario):
         if mode == "repetition" and listed is None:
             _check_repetition(return_chance, images_per_class)
             wanted = 2 * len(self.scenario) if experiences is None else experiences
+            check_number("experiences", wanted, 1, MOST_EXPERIENCES, whole=True)
             self.scenario = self.scenario.spread(wanted)
         self.num_classes = num_classes
         names = class_names or [str(column) for column in range(num_classes)]
@@ -304,7 +314,6 @@ def _held_out(count: int, validation_size: float, seed: int) -> Tensor:
 
 
 def _check_repetition(return_chance: float, images_per_class: int | None) -> None:
-    if not 0 <= return_chance <= 1:
-        raise ValueError(f"return_chance must lie between 0 and 1, got {return_chance}")
-    if images_per_class is not None and images_per_class < 1:
-        raise ValueError(f"images_per_class must be at least 1, got {images_per_class}")
+    check_number("return_chance", return_chance, 0, 1)
+    if images_per_class is not None:
+        check_number("images_per_class", images_per_class, 1, whole=True)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
+from rebll_avalanche.arguments import check_number
+from rebll_avalanche.benchmarks.generator import LARGEST_SIDE, MultiLabelBenchmark
 from rebll_avalanche.benchmarks.images import ImageFiles, ImageObjects, Source
 from rebll_avalanche.benchmarks.transforms import (
     Transform,
@@ -19,7 +20,7 @@ from rebll_avalanche.benchmarks.transforms import (
 from rebll_avalanche.errors import TableError
 from rebll_avalanche.scenario import Experiences, Scenario
 from rebll_avalanche.tables import AnnotationTable, read_csv, read_table
-from rebll_avalanche.words import nearest
+from rebll_avalanche.words import check_class_names, nearest
 
 # Pictures and their label matrix.
 Split = tuple[Source, np.ndarray]
@@ -125,6 +126,7 @@ def _streams(
     eval_transform: Transform | None = None,
     **options: Any,
 ) -> MultiLabelBenchmark:
+    check_number("image_size", image_size, 1, LARGEST_SIDE, whole=True)
     train, test, names = split_table(table, class_names, test_size=test_size, seed=seed)
     return MultiLabelBenchmark(
         train,
@@ -154,8 +156,11 @@ def split_table(
         test_size: Fraction of each class's images to test on if the table has no split.
         seed: Seed of this choice.
     """
+    check_number("seed", seed, 0, 2**63 - 1, whole=True)
+    check_number("test_size", test_size)
     print(f"{table.source}: {table.summary}", file=sys.stderr)
     if class_names is not None:
+        check_class_names(class_names)
         _check_known(table, sorted(class_names))
         table = table.about(sorted(class_names))
     if table.splits is not None:

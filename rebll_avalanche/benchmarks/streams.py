@@ -110,7 +110,8 @@ def is_annotations(scenario: Any) -> TypeGuard[Annotations]:
         return hasattr(entry, "__len__") and not isinstance(entry, str)
 
     return (
-        not isinstance(scenario, str | Scenario)
+        isinstance(scenario, Sequence)
+        and not isinstance(scenario, str | bytes)
         and len(scenario) > 0
         and all(listed(pair) and len(pair) == 2 and all(map(listed, pair)) for pair in scenario)
     )

@@ -6,19 +6,20 @@ any column, it computes a linear head. Images are stored as sums, so whatever wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
+from rebll_avalanche.arguments import check_number, check_tensor
 from rebll_avalanche.closed_form.calibration import ScoreCalibration, share_weights
 from rebll_avalanche.closed_form.lesson import PendingLesson
 from rebll_avalanche.closed_form.records import NOT_GIVEN, ImageRecords
 from rebll_avalanche.closed_form.ridge import LinearScores, RidgeSolver, ScoreMoments
 from rebll_avalanche.closed_form.sums import LabelSums, RidgeSums
-from rebll_avalanche.labels import grown
-from rebll_avalanche.words import check_choice
+from rebll_avalanche.labels import check_targets, grown
+from rebll_avalanche.words import brief, check_choice
 
 Calibration = Literal["logistic", "gaussian", "none"]
 UnknownAs = Literal["auto", "negative", "shrunk", "hard", "soft"]
@@ -27,6 +28,8 @@ Keep = Literal["sums", "labels", "vectors"]
 # Share of images with an unannotated earlier class that must be repeats for "auto" to mean "negative".
 REPEATED = 0.05
 MAX_SHARE = 0.95
+# The sums of products of such vectors fill all memory there is; a larger number is a slip.
+LARGEST_VECTOR = 2**20
 
 
 class RidgeLearner:
@@ -73,6 +76,11 @@ class RidgeLearner:
         check_choice("weighting", weighting, get_args(Weighting))
         check_choice("calibration", calibration, get_args(Calibration))
         check_choice("keep", keep, get_args(Keep))
+        check_number("num_features", num_features, 1, LARGEST_VECTOR, whole=True)
+        check_number("threshold", threshold, 0, 1)
+        check_number("shrink", shrink, 0, 1)
+        if gamma is not None:
+            check_number("gamma", gamma, 0)
         if calibration != "none" and not intercept:
             raise ValueError(f"calibration={calibration!r} needs intercept=True")
         self.options: dict[str, Any] = {
@@ -138,9 +146,34 @@ class RidgeLearner:
                 :func:`~rebll_avalanche.closed_form.records.fingerprints`; by default those of the vectors.
             number: Number of the experience, to forget it by; the next free one by default.
         """
+        self._check_batch(vectors, labels, images)
+        if number is not None:
+            check_number("number", number, 0, whole=True)
         self.begin(labels, number=number)
         self.observe(vectors, labels, images)
         self.end()
+
+    def _check_batch(self, vectors: Tensor, labels: Tensor, images: Sequence[int] | None) -> None:
+        check_tensor("vectors", vectors)
+        check_targets(labels)
+        if vectors.ndim != 2 or vectors.shape[1] != self.sums.num_features:
+            raise ValueError(
+                f"vectors must be [images, {self.sums.num_features}], got {tuple(vectors.shape)}"
+            )
+        if labels.ndim != 2 or len(labels) != len(vectors):
+            raise ValueError(
+                f"labels must be [{len(vectors)}, classes], one row per vector, got {tuple(labels.shape)}"
+            )
+        if not bool(vectors.isfinite().all()):
+            raise ValueError("vectors must be finite, but hold NaN or infinity")
+        if images is None:
+            return
+        if not isinstance(images, Sized) or len(images) != len(vectors):
+            raise ValueError(
+                f"images must be {len(vectors)} numbers, one per vector, got {brief(images)}"
+            )
+        for image in images:
+            check_number("each of images", image, whole=True)
 
     def begin(
         self,

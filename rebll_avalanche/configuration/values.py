@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import reprlib
 import typing
 from functools import cache
 from typing import Any, Literal
 
 import yaml
 
-from rebll_avalanche.words import nearest
+from rebll_avalanche.words import brief, nearest
 
 
 class _Loader(yaml.SafeLoader):
@@ -31,18 +30,6 @@ def load_yaml(text: str) -> Any:
     {'lr': 0.0001}
     """
     return yaml.load(text, _Loader)
-
-
-def brief(value: Any) -> str:
-    """Format a value for a message, shortened if it is long or deeply nested.
-
-    >>> brief("x" * 1000), brief([[1] * 9] * 9)
-    ("'xxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxx'", '[[...], [...], [...], [...], ...]')
-    """
-    shown = reprlib.Repr()
-    shown.maxstring = shown.maxother = 57
-    shown.maxlevel, shown.maxlist, shown.maxdict = 1, 4, 2
-    return shown.repr(value)
 
 
 def listed(value: Any) -> tuple[Any, ...]:

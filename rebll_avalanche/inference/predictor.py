@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from rebll_avalanche.arguments import check_path
 from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide, check_same_weights
 from rebll_avalanche.benchmarks.transforms import KeepAspect, evaluation_transform
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder
@@ -133,6 +134,9 @@ def load_run(folder: str | Path) -> TrainedModel:
         UnsafeError: When the folder contains a link.
         ValueError: When it was not trained on images.
     """
+    if folder is None:
+        raise TypeError("folder must be the path of a run, got None")
+    check_path("folder", folder)
     with only_answering():
         return _load(Path(folder))
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.distributed.random_numbers import glimpse, own_numbers
 from rebll_avalanche.distributed.ranks import active, joined, share_of
 from rebll_avalanche.labels import UNKNOWN, annotated, label_matrix
@@ -43,8 +44,7 @@ class Memory:
     """
 
     def __init__(self, mem_size: int, policy: str | SamplingPolicy = "reservoir") -> None:
-        if mem_size < 0 or mem_size != int(mem_size):
-            raise ValueError(f"mem_size must be a non-negative integer, got {mem_size}")
+        check_number("mem_size", mem_size, 0, whole=True)
         self.mem_size = mem_size
         self.policy = build_policy(policy)
         self.experience = torch.empty(0, dtype=torch.long)

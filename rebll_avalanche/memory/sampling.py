@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rebll_avalanche.labels import grown
 from rebll_avalanche.memory.herding import Herding, described
+from rebll_avalanche.words import brief
 
 
 class SamplingPolicy(Protocol):
@@ -215,10 +216,12 @@ POLICIES: dict[str, type[Any]] = {
 def build_policy(policy: str | SamplingPolicy) -> SamplingPolicy:
     """A policy by name, or the given one."""
     if not isinstance(policy, str):
+        if not callable(getattr(policy, "select", None)):
+            raise TypeError(f"a policy is a name or has a method select, got {brief(policy)}")
         return policy
     if policy not in POLICIES:
         raise ValueError(
-            f"no sampling policy is called {policy!r}; available: {', '.join(POLICIES)}"
+            f"no sampling policy is called {brief(policy)}; available: {', '.join(POLICIES)}"
         )
     built: SamplingPolicy = POLICIES[policy]()
     return built

@@ -9,16 +9,18 @@ value. So each class is sorted once and every metric is looked up in that order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rebll_avalanche.arguments import check_number, check_tensor
 from rebll_avalanche.metrics.ranking import Ranking, num_below
+from rebll_avalanche.words import brief, check_choice
 
 Ties = Literal["sklearn", "lineage"]
 
@@ -175,6 +177,7 @@ def multilabel_scores(
     >>> {name: round(value, 3) for name, value in result.as_dict().items()}  # doctest: +ELLIPSIS
     {'mAP': 0.917, 'CP@0.5': 0.75, 'CR@0.5': 0.75, 'CF1@0.5': 0.75, ... 'FPR@0.5': 0.5}
     """
+    check_thresholds(thresholds)
     ranking = Ranking.of(scores, truth)
     return MultiLabelScores(
         average_precision=_average_precision(ranking, ties),
@@ -248,6 +251,7 @@ def average_map(history: Sequence[Tensor]) -> float:
     >>> average_map([torch.tensor([1.0]), torch.tensor([0.4, 0.6])])
     0.75
     """
+    _check_history(history)
     if not history:
         return NAN
     return float(np.mean([mean_over_classes(step) for step in history]))
@@ -271,6 +275,7 @@ def forgetting(history: Sequence[Tensor]) -> float:
     >>> round(forgetting([torch.tensor([0.9]), torch.tensor([0.7, 0.6])]), 3)
     0.2
     """
+    _check_history(history)
     if len(history) < 2:
         return NAN
     width = min(len(history[-1]), max(len(step) for step in history[:-1]))
@@ -282,9 +287,31 @@ def forgetting(history: Sequence[Tensor]) -> float:
     return mean_over_classes(lost)
 
 
+def check_thresholds(thresholds: Iterable[float]) -> None:
+    """Refuse what is not a collection of numbers.
+
+    Raises:
+        ValueError: Naming the first that is none.
+    """
+    if isinstance(thresholds, str) or not isinstance(thresholds, Collection):
+        raise ValueError(f"thresholds must be a list of numbers, got {brief(thresholds)}")
+    for threshold in thresholds:
+        check_number("a threshold", threshold)
+
+
+def _check_history(history: Sequence[Tensor]) -> None:
+    if not isinstance(history, list | tuple):
+        raise TypeError(f"history must be a list of tensors, got {brief(history)}")
+    for number, step in enumerate(history):
+        check_tensor(f"history[{number}]", step)
+        if step.ndim != 1:
+            raise ValueError(
+                f"history[{number}] must hold the AP of each class, got shape {tuple(step.shape)}"
+            )
+
+
 def _average_precision(ranking: Ranking, ties: Ties) -> Tensor:
-    if ties not in ("sklearn", "lineage"):
-        raise ValueError(f"ties must be 'sklearn' or 'lineage', got {ties!r}")
+    check_choice("ties", ties, get_args(Ties))
     count = ranking.num_positives
     if ties == "sklearn":
         precisions, whole = _precisions_of_ties_together(ranking), count
@@ -314,6 +341,7 @@ def _precisions_of_ties_in_order(ranking: Ranking) -> np.ndarray:
 
 
 def _decisions(ranking: Ranking, threshold: float) -> ThresholdScores:
+    check_number("threshold", threshold)
     positives, num_annotated = ranking.num_positives, ranking.num_annotated
     cut = np.full((len(positives), 1), threshold, dtype=ranking.scores.dtype)
     above = ranking.ascending.shape[1] - num_below(ranking.ascending, cut, or_equal=True)[:, 0]

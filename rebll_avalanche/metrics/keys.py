@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rebll_avalanche.words import brief
+
 _STREAM_KEY = re.compile(r"(?P<name>.+)_Stream/eval_phase/(?P<stream>.+?)_stream(/Task\d+)?")
 
 
@@ -38,6 +40,8 @@ def read_metrics(results: Mapping[str, Any], stream: str | None = None) -> dict[
     >>> read_metrics({"mAP_Stream/eval_phase/test_stream": 0.5, "Loss_MB/train_phase/x": 1.0})
     {'mAP': 0.5}
     """
+    if not isinstance(results, Mapping):
+        raise TypeError(f"results must be what strategy.eval returned, got {brief(results)}")
     by_stream: dict[str, dict[str, float]] = {}
     for key, value in results.items():
         match = _STREAM_KEY.fullmatch(key)

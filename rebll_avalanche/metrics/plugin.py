@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from avalanche.evaluation import PluginMetric
@@ -20,11 +20,17 @@ from rebll_avalanche.companions import check_companions, check_labelled
 from rebll_avalanche.distributed.joining import take_part
 from rebll_avalanche.distributed.ranks import active, everywhere
 from rebll_avalanche.labels import UNKNOWN, check_criterion
-from rebll_avalanche.metrics.functional import MultiLabelScores, Ties, multilabel_scores
+from rebll_avalanche.metrics.functional import (
+    MultiLabelScores,
+    Ties,
+    check_thresholds,
+    multilabel_scores,
+)
 from rebll_avalanche.metrics.history import StepHistory
 from rebll_avalanche.metrics.keys import metric_key
 from rebll_avalanche.metrics.loss import delayed_loss_metrics
 from rebll_avalanche.protocols import Strategy
+from rebll_avalanche.words import brief, check_choice, check_class_names
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -70,6 +76,9 @@ class MultiLabelMetrics(PluginMetric):
         ties: Ties = "sklearn",
     ) -> None:
         super().__init__()
+        check_thresholds(thresholds)
+        check_choice("ties", ties, get_args(Ties))
+        check_class_names(class_names)
         for threshold in thresholds:
             if not 0 <= threshold <= 1:
                 raise ValueError(f"thresholds must lie between 0 and 1, got {threshold}")
@@ -290,6 +299,16 @@ def multilabel_evaluator(
         class_names=class_names,
         ties=ties,
     )
+    for metric in metrics:
+        for part in metric if isinstance(metric, list | tuple) else [metric]:
+            if not isinstance(part, PluginMetric):
+                raise TypeError(
+                    f"metrics must be Avalanche's, such as loss_metrics(), got {brief(part)}"
+                )
+    if not callable(loggers):
+        for logger in loggers if isinstance(loggers, list | tuple) else [loggers]:
+            if not isinstance(logger, BaseLogger):
+                raise TypeError(f"loggers must be Avalanche's, got {brief(logger)}")
     losses = delayed_loss_metrics() if loss else []
     with warnings.catch_warnings():
         # strategy.eval returns the results, so loggers are optional.

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rebll_avalanche.arguments import check_tensor
 from rebll_avalanche.labels import check_targets
 
 
@@ -33,6 +34,8 @@ class Ranking:
     @classmethod
     def of(cls, scores: Tensor, truth: Tensor) -> Ranking:
         """Validate and sort the scores."""
+        check_tensor("scores", scores)
+        check_tensor("truth", truth)
         if scores.ndim != 2 or scores.shape != truth.shape:
             raise ValueError(
                 f"scores and truth must both be [samples, classes], "

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from rebll_avalanche.arguments import check_number, check_path
 from rebll_avalanche.files import file_hash
 from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
@@ -20,8 +21,10 @@ from rebll_avalanche.models.prompts import PromptedViT, PromptHead
 from rebll_avalanche.models.small_cnn import SmallCNN
 from rebll_avalanche.models.timm_import import import_timm
 from rebll_avalanche.models.weights import load_backbone_weights, pypi_weights_file
-from rebll_avalanche.words import nearest
+from rebll_avalanche.words import brief, check_choice, nearest
 
+# Beyond any vector that a computer makes of a picture; a larger number is a slip.
+LARGEST_LAYER = 2**20
 HEADS: dict[str, Callable[..., GrowingHead]] = {
     "linear": GrowingLinear,
     "expanded": ExpandedLinear,
@@ -98,18 +101,24 @@ def build_model(
     Returns:
         A model without classes; Avalanche grows it before the first experience.
     """
-    if head not in HEADS:
-        raise ValueError(f"no head is called {head!r}; there are {', '.join(HEADS)}")
+    check_choice("head", head, HEADS)
+    if not isinstance(name, str):
+        raise TypeError(f"name must be that of a backbone, got {brief(name)}")
+    check_path("pretrained", pretrained)
+    check_number("hidden_layer", hidden_layer, 0, LARGEST_LAYER, whole=True)
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     backbone: nn.Module
     weights: dict[str, Any] = {"name": name, "source": "random", "sha256": None}
     if name in ("small_cnn", "vector"):
         if pretrained is not None:
-            raise ValueError(f"{name} has no pretrained weights, got pretrained={pretrained!r}")
+            raise ValueError(
+                f"{name} has no pretrained weights, got pretrained={brief(pretrained)}"
+            )
         if name == "vector":
             if in_features is None:
                 raise ValueError("'vector' needs in_features, the length of the feature vectors")
+            check_number("in_features", in_features, 1, LARGEST_LAYER, whole=True)
             backbone, channels = nn.Identity(), in_features
             if hidden_layer:
                 backbone = nn.Sequential(nn.Linear(in_features, hidden_layer), nn.ReLU())
@@ -167,9 +176,8 @@ def modules_until(network: nn.Module, last: str) -> list[nn.Module]:
     """
     names = [name for name, _ in network.named_modules() if name]
     if last not in names:
-        raise ValueError(
-            f"no part of the backbone is called {last!r}; there are {nearest(last, names, 5)}"
-        )
+        near = nearest(str(last)[:100], names, 5)
+        raise ValueError(f"no part of the backbone is called {brief(last)}; there are {near}")
     # Parents of the last module may extend beyond it.
     before = [name for name in names[: names.index(last) + 1] if not last.startswith(f"{name}.")]
     whole = [n for n in before if not any(n.startswith(f"{other}.") for other in before)]
@@ -183,8 +191,8 @@ def _timm_backbone(
     timm = import_timm()
     architecture = name.split(".")[0]
     if architecture not in timm.list_models():
-        close = nearest(architecture, ["small_cnn", "vector", *timm.list_models()], 3)
-        raise ValueError(f"no backbone is called {name!r}; the closest are {close}")
+        close = nearest(architecture[:100], ["small_cnn", "vector", *timm.list_models()], 3)
+        raise ValueError(f"no backbone is called {brief(name)}; the closest are {close}")
     backbone = TimmFeatures(name, pretrained=pretrained == "timm")
     if pretrained == "timm":
         weights["source"] = f"timm:{backbone.network.pretrained_cfg.get('hf_hub_id', name)}"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rebll_avalanche.arguments import check_path
 from rebll_avalanche.errors import MissingFileError, TableError
 from rebll_avalanche.tables.coco import coco_table, is_coco
 from rebll_avalanche.tables.folders import read_class_folders
@@ -52,6 +53,7 @@ def read_table(
         TableError: When it cannot be read, with the location, the value and a remedy.
         MissingFileError: When it does not exist.
     """
+    check_path("images", images)
     folder: Path | None = None if images is None else Path(images).expanduser()
     if isinstance(source, AnnotationTable):
         return source if about is None else source.about(about)
@@ -76,6 +78,10 @@ def read_csv(
     about: Iterable[str] | None = None,
 ) -> AnnotationTable:
     """Read a delimited text file in long or wide form; see :func:`read_table`."""
+    check_path("images", images)
+    if path is None:
+        raise TableError("labels must be the path of a file, got None")
+    check_path("labels", path)
     place = Path(path).expanduser()
     if not place.exists():
         raise MissingFileError(f"no label file at {place}")

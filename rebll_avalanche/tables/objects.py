@@ -20,6 +20,7 @@ from rebll_avalanche.tables.table import (
     finished,
     from_names,
 )
+from rebll_avalanche.words import brief
 
 # A character that does not occur in names, to join lists of names in one cell.
 _BETWEEN = "\x1f"
@@ -162,9 +163,11 @@ def read_arrays(
     """
     if class_names is None:
         raise TableError("a matrix of labels needs the names of its columns: class_names=")
+    if not isinstance(class_names, Iterable) or isinstance(class_names, str):
+        raise TableError(f"class_names must be a list of texts, got {brief(class_names)}")
     names = list(class_names)
     if not all(isinstance(name, str) for name in names):
-        raise TableError(f"class_names must be texts, got {names!r}")
+        raise TableError(f"class_names must be texts, got {brief(names)}")
     check_names({name: f"column {i}" for i, name in enumerate(names)}, "class_names")
     if len(set(names)) < len(names):
         raise TableError("class_names holds a name twice; every column needs its own")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rebll_avalanche.errors import MissingFileError, TableError
+from rebll_avalanche.words import brief
 
 UNKNOWN = float("nan")
 # Label for a class whose only instances in an image are marked as a crowd or as difficult.
@@ -81,9 +82,11 @@ class AnnotationTable:
             TableError: When the table has one column per class and none for a requested class, or when
                 a name differs from one of the table's only in case or spaces.
         """
-        wanted = list(dict.fromkeys([classes] if isinstance(classes, str) else classes))
-        if not all(isinstance(name, str) for name in wanted):
-            raise TableError(f"about= must hold class names, got {wanted!r}")
+        single = isinstance(classes, str) or not isinstance(classes, Iterable)
+        listed = [classes] if single else list(classes)
+        if not all(isinstance(name, str) for name in listed):
+            raise TableError(f"about= must hold class names, got {brief(classes)}")
+        wanted = list(dict.fromkeys(listed))
         check_names(
             dict.fromkeys(wanted, "about") | dict.fromkeys(self.class_names, "the table"),
             self.source,

@@ -1,0 +1,75 @@
+"""What every public function asks of numbers and tensors, refused by the name of the argument."""
+
+from __future__ import annotations
+
+import numbers
+import os
+import sys
+from typing import Any
+
+from rebll_avalanche.words import brief
+
+LARGEST = sys.float_info.max
+LONGEST_PATH = 4096  # on Linux; shorter elsewhere
+
+
+def check_number(
+    name: str, value: Any, low: float = -LARGEST, high: float = LARGEST, *, whole: bool = False
+) -> None:
+    """Refuse what is not a number between two others, both included.
+
+    Args:
+        name: The argument.
+        value: What was given.
+        low: The smallest.
+        high: The largest; never infinity.
+        whole: It must be an ``int``.
+
+    Raises:
+        ValueError: Naming the argument, the value and what it may be.
+
+    >>> check_number("lr", float("nan"), 0)
+    Traceback (most recent call last):
+    ValueError: lr must be a finite number of at least 0, got nan
+    """
+    kind = numbers.Integral if whole else numbers.Real
+    # numpy's numbers are numbers; True is one to Python, but to nobody who writes it.
+    if isinstance(value, kind) and not isinstance(value, bool) and low <= value <= high:
+        return
+    wanted = "a whole number" if whole else "a finite number"
+    if high < LARGEST:
+        wanted += f" between {low:g} and {high:g}"
+    elif low > -LARGEST:
+        wanted += f" of at least {low:g}"
+    raise ValueError(f"{name} must be {wanted}, got {brief(value)}")
+
+
+def check_path(name: str, value: Any) -> None:
+    """Refuse what names no file on any system; None stands for no path.
+
+    Raises:
+        ValueError: Naming the argument and the value.
+    """
+    if value is None:
+        return
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(f"{name} must be a path, got {brief(value)}")
+    text = os.fspath(value)
+    if len(text) > LONGEST_PATH or "\0" in text:
+        raise ValueError(f"{name} must be a path, and no file can be called {brief(text)}")
+
+
+def check_tensor(name: str, value: Any) -> None:
+    """Refuse what is not a tensor of real numbers.
+
+    Raises:
+        TypeError: Naming the argument and what was given.
+    """
+    import torch  # who passes none need not wait for it
+
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(
+            f"{name} must be a tensor, got {type(value).__name__}; convert with torch.as_tensor(...)"
+        )
+    if value.is_complex():
+        raise TypeError(f"{name} must hold real numbers, got {value.dtype}")
