@@ -32,9 +32,10 @@ def check_number(
     Traceback (most recent call last):
     ValueError: lr must be a finite number of at least 0, got nan
     """
-    kind = numbers.Integral if whole else numbers.Real
     # numpy's numbers are numbers; True is one to Python, but to nobody who writes it.
-    if isinstance(value, kind) and not isinstance(value, bool) and low <= value <= high:
+    kind = numbers.Integral if whole else numbers.Real
+    is_number = isinstance(value, kind) and not isinstance(value, bool)
+    if is_number and low <= value <= high:
         return
     wanted = "a whole number" if whole else "a finite number"
     if high < LARGEST:

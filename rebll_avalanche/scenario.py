@@ -254,7 +254,9 @@ def _parse_order(
         raise ValueError(
             f"class_order must be 'alphabetical', a list of classes or a seed, got {brief(class_order)}"
         )
-    if isinstance(class_order, int) and not isinstance(class_order, bool):
+    if isinstance(class_order, bool):
+        raise ValueError(f"class_order must be 'alphabetical', a list or a seed, got {class_order}")
+    if isinstance(class_order, int):
         random.Random(class_order).shuffle(alphabetical)
         return tuple(alphabetical)
     order = _indices(class_order, num_classes, class_names)

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
-from rebll_avalanche.configuration.values import brief, checked, load_yaml
+from rebll_avalanche.configuration.values import checked, load_yaml
 from rebll_avalanche.methods import describe
-from rebll_avalanche.words import nearest
+from rebll_avalanche.words import brief, nearest
 
 # Records that a run adds to its config.yaml, which can itself be used as a recipe.
 RECORDS = (

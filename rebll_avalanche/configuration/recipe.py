@@ -21,9 +21,9 @@ from typing import Any
 import yaml
 
 from rebll_avalanche.configuration.config import RECORDS, check_keys, kinds_of
-from rebll_avalanche.configuration.values import brief, listed, load_yaml
+from rebll_avalanche.configuration.values import listed, load_yaml
 from rebll_avalanche.methods import describe, method_names
-from rebll_avalanche.words import nearest
+from rebll_avalanche.words import brief, nearest
 
 ALL = "all"
 

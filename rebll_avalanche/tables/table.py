@@ -83,7 +83,7 @@ class AnnotationTable:
                 a name differs from one of the table's only in case or spaces.
         """
         single = isinstance(classes, str) or not isinstance(classes, Iterable)
-        listed = [classes] if single else list(classes)
+        listed: list[Any] = [classes] if single else list(classes)
         if not all(isinstance(name, str) for name in listed):
             raise TableError(f"about= must hold class names, got {brief(classes)}")
         wanted = list(dict.fromkeys(listed))
