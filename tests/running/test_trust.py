@@ -126,6 +126,26 @@ def test_every_file_of_a_run_is_covered(run):
     assert not verdict.problems
 
 
+def test_one_bit_of_any_file_is_noticed_and_changes_no_answer(run, vectors):
+    """Twelve bits of every file, spread evenly: seen by ``verify``, and refused or harmless when run."""
+    config, folder = run
+    answer = run_experiment(config, folder, benchmark=vectors)
+    files = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size]
+    for path in (path for path in files if path.name != ".lock"):
+        good = path.read_bytes()
+        for number in range(12):
+            damaged = bytearray(good)
+            damaged[number * len(good) // 12] ^= 1 << number % 8
+            path.write_bytes(damaged)
+            assert verify(folder)[0].problems, (path.name, number)
+            try:
+                assert run_experiment(config, folder, benchmark=vectors) == answer
+            except ValueError as error:
+                assert folder.name in str(error) or "setting" in str(error)  # noqa: PT017
+        path.write_bytes(good)
+    assert not verify(folder)[0].problems
+
+
 @pytest.mark.parametrize("name", [METRICS, RESULTS, SCORES])
 def test_edited_results_are_not_shown_as_those_of_the_run(run, vectors, name):
     config, folder = run
