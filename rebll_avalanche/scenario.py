@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 from rebll_avalanche.arguments import check_number
 from rebll_avalanche.protocols import Experience
@@ -105,7 +106,8 @@ class Scenario:
                 "a scenario must be a string such as 'B5-C3', or one list of classes per experience, "
                 f"got {brief(scenario)}"
             )
-        listed = [_indices(classes, num_classes, class_names) for classes in scenario]
+        experiences = _entries(scenario)
+        listed = [_indices(classes, num_classes, class_names) for classes in experiences]
         order = _complete(
             [index for classes in listed for index in classes], num_classes, class_names
         )
@@ -271,7 +273,7 @@ def _indices(
     indices = []
     if not isinstance(classes, Iterable):
         raise ValueError(f"expected a list of classes, by name or by index, got {brief(classes)}")
-    for entry in classes:
+    for entry in _entries(classes):
         try:
             index = known.get(entry) if isinstance(entry, str) else operator.index(entry)
         except (TypeError, ValueError):
@@ -281,6 +283,13 @@ def _indices(
             raise ValueError(f"class {brief(entry)} is not one of the data set's: {names}")
         indices.append(index)
     return indices
+
+
+def _entries(classes: Iterable[Any]) -> list[Any]:
+    try:
+        return list(classes)
+    except TypeError as error:  # an array without dimensions calls itself iterable
+        raise ValueError(f"expected a list of classes, got {brief(classes)}") from error
 
 
 def _complete(

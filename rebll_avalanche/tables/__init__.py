@@ -24,6 +24,7 @@ from rebll_avalanche.tables.objects import (
 from rebll_avalanche.tables.table import AnnotationTable
 from rebll_avalanche.tables.text import decoded, read_bytes, read_json, separated
 from rebll_avalanche.tables.voc import ANNOTATIONS, read_voc_folder
+from rebll_avalanche.words import brief
 
 __all__ = ["AnnotationTable", "read_csv", "read_table"]
 
@@ -54,10 +55,12 @@ def read_table(
         MissingFileError: When it does not exist.
     """
     check_path("images", images)
+    _check_about(about)
     folder: Path | None = None if images is None else Path(images).expanduser()
     if isinstance(source, AnnotationTable):
         return source if about is None else source.about(about)
     if isinstance(source, str | os.PathLike):
+        check_path("a table", source)
         return _read_path(Path(source).expanduser(), folder, about)
     if is_data_frame(source):
         return _placed(read_data_frame(source, about=about), folder)
@@ -79,6 +82,7 @@ def read_csv(
 ) -> AnnotationTable:
     """Read a delimited text file in long or wide form; see :func:`read_table`."""
     check_path("images", images)
+    _check_about(about)
     if path is None:
         raise TableError("labels must be the path of a file, got None")
     check_path("labels", path)
@@ -91,6 +95,11 @@ def read_csv(
     between = ";|" if separator == "," else ";|,"
     grid = Grid([], rows, str(place), between, notes)
     return _placed(read_grid(grid, about), place.parent if images is None else Path(images))
+
+
+def _check_about(about: Any) -> None:
+    if about is not None and not isinstance(about, Iterable):
+        raise TableError(f"about= must hold class names, got {brief(about)}")
 
 
 def _read_path(path: Path, images: Path | None, about: Iterable[str] | None) -> AnnotationTable:
