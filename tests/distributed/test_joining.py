@@ -56,7 +56,7 @@ def test_what_cannot_be_shared_is_refused_by_name(on_ranks):
             ("DrawingAGEMPlugin", built(get_method("agem").build, network(), mem_size=6)),
             ("EWCPlugin", built(FineTuning, network(), plugins=[EWCPlugin(1.0)])),
             ("ReplayPlugin", built(RebLL, network(), plugins=[ReplayPlugin(4)])),
-            ("PODPlugin", built(get_method("podnet").build, network())),
+            ("DERPlusPlusPlugin", built(get_method("der++").build, network())),
             ("Dropout", built(FineTuning, with_dropout)),
         ]
         return [(name, refusal(strategy, experience)) for name, strategy in cases]
