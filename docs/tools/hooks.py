@@ -34,6 +34,7 @@ TAKEN_OVER = [
 ]
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s:]+)(#[^)]*)?\)")
 _FIGURE = re.compile(r"!\[([^\]]*)\]\((?:\.\./)*figures/([\w-]+)\.svg\)")
+_FLOWCHART = re.compile(r"```mermaid\nflowchart BT\n(.*?)```", flags=re.DOTALL)
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', flags=re.DOTALL)
 
 
@@ -72,6 +73,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     uri = page.file.src_uri
     markdown = _FIGURE.sub(_place, markdown)
     markdown = markdown.replace("<!-- companions -->", pages.companions())
+    markdown = _FLOWCHART.sub(lambda found: pages.flowchart_table(found[1]), markdown)
     return _LINK.sub(lambda link: relinked(link, uri, files.get_file_from_path), markdown)
 
 

@@ -116,6 +116,19 @@ def companions() -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def flowchart_table(text: str) -> str:
+    """A flowchart of Mermaid as a table: a page would have to fetch what draws it."""
+    boxes = re.findall(
+        r'^ *(\w+)\["(.*?)(?:<br/>(.*?))?"\](?: --> (.*))?$', text, flags=re.MULTILINE
+    )
+    titles = {name: title for name, title, _, _ in boxes}
+    lines = ["| part | what it is | imports |", "|---|---|---|"]
+    for _, title, what, imports in boxes:
+        named = ", ".join(titles[name] for name in imports.split(" & ") if name)
+        lines.append(f"| **{title}** | {what} | {named} |")
+    return "\n".join(lines)
+
+
 def reference_pages() -> dict[str, str]:
     """Public names by room, the losses, and the command line."""
     by_page: dict[str, list[str]] = defaultdict(list)

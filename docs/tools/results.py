@@ -18,6 +18,7 @@ from measured import Experiment, Measured, combined, read  # noqa: E402
 MEASURED = ROOT / "benchmarks" / "paper" / "measured.csv"
 PAPER = ROOT / "benchmarks" / "paper" / "figures.csv"
 CLOSED_FORM = ROOT / "benchmarks" / "closed_form" / "results.csv"
+STREAMS = ROOT / "benchmarks" / "streams" / "closed_form.csv"
 HEADINGS = (
     "method", "Last mAP", "of Joint", "paper: Last", "paper: of Joint", "CF1", "OF1", "Avg mAP", "FPR",
     "seeds", "how", "command",
@@ -91,7 +92,7 @@ def page() -> str:
         ]
         lines.sort(key=lambda cells: -float(cells[1]))
         parts.append(table(HEADINGS, lines))
-    parts += closed_form()
+    parts += closed_form() + streams()
     return "\n\n".join(parts)
 
 
@@ -151,6 +152,20 @@ def closed_form() -> list[str]:
         "## Heads on frozen features",
         "Rows of `benchmarks/closed_form/results.csv`; [what each is](benchmarks/closed_form/RESULTS.md).",
         table(headings, lines),
+    ]
+
+
+def streams() -> list[str]:
+    """The closed form in four kinds of streams, on validation images."""
+    with open(STREAMS, newline="") as file:
+        headings, *rows = csv.reader(file)
+    again = "python benchmarks/streams/closed_form.py --root DATA --features FOLDER --csv rows.csv"
+    return [
+        "## Kinds of streams",
+        "The closed form on validation images, by [kind of stream](ideas/streams.md) and by what an unknown "
+        "label counts as; rows of `benchmarks/streams/closed_form.csv`, explained in "
+        "[Streams as they come](benchmarks/results/streams.md).",
+        table([*headings, "command"], [[*row, again] for row in rows]),
     ]
 
 
