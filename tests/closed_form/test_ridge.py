@@ -249,7 +249,7 @@ def test_a_class_without_images_gets_a_small_probability(data):
             lambda sums: sums.add(torch.zeros(1, FEATURES), torch.full((1, CLASSES), torch.nan)),
             "NaN",
         ),
-        (lambda sums: sums.grow(1), "must be at least 2"),
+        (lambda sums: sums.grow(1), "must be at least 5"),
         (lambda sums: sums.merge(RidgeSums(3)), "same frozen backbone"),
         (lambda sums: RidgeSolver(sums), "no images"),
     ],

@@ -62,7 +62,7 @@ def test_edges():
     assert Herding().select(labels[:0], labels, 0, features=features).tolist() == []
     with pytest.raises(ValueError, match="needs features"):
         policy.select(labels, labels, 2)
-    with pytest.raises(ValueError, match="1 rows in memory, 3 were kept"):
+    with pytest.raises(ValueError, match="memory has 1 rows, but 3 were kept"):
         policy.select(labels[:1], labels, 2, features=features)
 
 

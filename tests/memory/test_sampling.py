@@ -89,7 +89,7 @@ def test_every_image_is_equally_likely_in_a_reservoir():
 
 
 def test_a_reservoir_refuses_a_memory_that_it_has_not_chosen():
-    with pytest.raises(ValueError, match="3 rows in memory, but 0"):
+    with pytest.raises(ValueError, match="memory has 3 rows, but 0"):
         Reservoir().select(torch.zeros(3, 2), torch.zeros(1, 2), 2)
 
 
@@ -114,7 +114,7 @@ def test_classes_may_be_added_to_a_stream(name):
 
 
 def test_an_unknown_policy_is_named_beside_those_that_exist():
-    with pytest.raises(ValueError, match="'lottery'; there are reservoir, prs, ocdm, herding"):
+    with pytest.raises(ValueError, match="'lottery'; available: reservoir, prs, ocdm, herding"):
         build_policy("lottery")
 
 

@@ -31,5 +31,5 @@ def test_the_stream_is_test_or_the_only_one_or_the_one_asked_for() -> None:
     assert read_metrics({train: 0.9, test: 0.5}, stream="train") == {"mAP": 0.9}
     assert read_metrics({test: 0.5}, stream="valid") == {}
     assert read_metrics({}) == {}
-    with pytest.raises(ValueError, match="streams train, valid; say which"):
+    with pytest.raises(ValueError, match="streams train, valid; choose one"):
         read_metrics({train: 0.9, valid: 0.4})

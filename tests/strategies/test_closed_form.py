@@ -345,7 +345,7 @@ def test_an_experience_is_learned_once_and_any_may_be_the_first(vector_benchmark
     stream = vector_benchmark("B2-C1").train_stream
     late = ClosedForm(model=build_model("vector", in_features=6), evaluator=None)
     late.train(stream[1])
-    with pytest.raises(ValueError, match="experience 1 has been learned"):
+    with pytest.raises(ValueError, match="experience 1 was already learned"):
         late.train(stream[1])
     late.train(stream[2])
     assert late.model.num_classes == 4
