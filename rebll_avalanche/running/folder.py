@@ -118,7 +118,13 @@ def read_config(folder: Path) -> dict[str, Any]:
         FileNotFoundError: When the folder is not a run.
         DamagedError: When the file holds no settings.
     """
-    return read_settings(config_of(folder))
+    path = config_of(folder)
+    content = read_settings(path)
+    try:
+        Config.from_dict(content)
+    except ValueError as error:  # it names a setting; say whose
+        raise DamagedError(f"{path}: {error}; {WAY_OUT}") from error
+    return content
 
 
 def recorded_shape(folder: Path, content: dict[str, Any]) -> tuple[int, ...]:
