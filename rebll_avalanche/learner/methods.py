@@ -17,6 +17,7 @@ REFUSED = {
     "agem": _BUFFER,
     "gem": "its memory has no columns for classes that come later",
     "lwf-softmax": "it distils a softmax over all earlier classes, about which a table may speak again",
+    "l3a": "its scores are no probabilities, so that there is no threshold for a class",
     "podnet": _NETWORK,
     "l2p": _NETWORK,
     "l2p-r": _NETWORK,
