@@ -79,6 +79,7 @@ X = torch.arange(32.0).reshape(8, 4) / 32
 Y = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]] * 2)
 SCORES = torch.linspace(0, 1, 12).reshape(4, 3)
 TRUTH = Y[:4]
+NAMES = ["cat", "dog", "car"]
 GOOD_CSV = "file,labels,split\na.png,cat,train\nb.png,dog,train\nc.png,cat,test\nd.png,dog,test\n"
 
 
@@ -142,16 +143,16 @@ CASES = [
     ("from_csv", "images", lambda v: from_csv("labels.csv", images=v, scenario="B1-C1"), ANYTHING,
      ("images",)),
     *(
-        ("from_csv", name, lambda v, n=name: table(**{n: v}), ANYTHING, (name, "class", "label", "experience"))
+        ("from_csv", name, lambda v, n=name: table(**{n: v}), ANYTHING, (name, "class", "label", "exper"))
         for name in ("class_names", "about", "test_size", "seed", "image_size")
     ),
     ("from_table", "table", lambda v: from_table(v, scenario="B1-C1"), MATRIX,
      ("table", "label", "file", "read", "column", "picture", "data set", "scenario")),
     ("read_table", "source", read_table, MATRIX,
      ("table", "label", "file", "read", "column", "picture", "data set")),
-    ("read_table", "pictures", lambda v: read_table((v, TRUTH), class_names=["cat", "dog", "car"]), MATRIX,
+    ("read_table", "pictures", lambda v: read_table((v, TRUTH), class_names=NAMES), MATRIX,
      ("picture", "image")),
-    ("read_table", "labels", lambda v: read_table((list("abcd"), v), class_names=["cat", "dog", "car"]), MATRIX,
+    ("read_table", "labels", lambda v: read_table((list("abcd"), v), class_names=NAMES), MATRIX,
      ("label", "column", "class")),
     ("read_table", "class_names", lambda v: read_table((list("abcd"), TRUTH), class_names=v), ANYTHING,
      ("class", "name")),
