@@ -76,8 +76,8 @@ def asymmetric_bce(
     """
     check_tensor("logits", logits)
     check_tensor("targets", targets)
-    check_number("positive_exponent", positive_exponent)
-    check_number("negative_exponent", negative_exponent)
+    check_number("positive_exponent", positive_exponent, -1e9, 1e9)
+    check_number("negative_exponent", negative_exponent, -1e9, 1e9)
     if logits.shape != targets.shape:
         raise ValueError(
             f"logits {tuple(logits.shape)} and targets {tuple(targets.shape)} differ in shape"

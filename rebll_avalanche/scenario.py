@@ -250,7 +250,7 @@ def _parse_order(
     alphabetical = list(range(num_classes))
     if class_names is not None:
         alphabetical.sort(key=lambda index: class_names[index])
-    if class_order == "alphabetical":
+    if isinstance(class_order, str) and class_order == "alphabetical":
         return tuple(alphabetical)
     if isinstance(class_order, str):
         raise ValueError(
@@ -288,7 +288,7 @@ def _indices(
 def _entries(classes: Iterable[Any]) -> list[Any]:
     try:
         return list(classes)
-    except TypeError as error:  # an array without dimensions calls itself iterable
+    except (TypeError, RuntimeError) as error:  # a tensor without dimensions, or without end
         raise ValueError(f"expected a list of classes, got {brief(classes)}") from error
 
 

@@ -79,6 +79,7 @@ X = torch.arange(32.0).reshape(8, 4) / 32
 Y = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]] * 2)
 SCORES = torch.linspace(0, 1, 12).reshape(4, 3)
 TRUTH = Y[:4]
+NAMES = ["cat", "dog", "car"]
 GOOD_CSV = "file,labels,split\na.png,cat,train\nb.png,dog,train\nc.png,cat,test\nd.png,dog,test\n"
 
 
@@ -105,7 +106,9 @@ def table(path="labels.csv", **options):
 
 # Entry point, argument, how it is called, what a refusal may call the argument; "value" stands for any
 # message that shows what was given.
-NUMBER, MATRIX = ANYTHING, ANYTHING | MATRICES
+MATRIX = ANYTHING | MATRICES
+# For functions of one tensor, which may be as large as memory is.
+FITTING = {kind: value for kind, value in MATRIX.items() if kind != "far too many"}
 CASES = [
     ("multilabel_benchmark", "train", lambda v: streams(train=v), MATRIX, ("train",)),
     ("multilabel_benchmark", "images", lambda v: streams(train=(v, Y)), MATRIX, ("train", "image")),
@@ -140,16 +143,16 @@ CASES = [
     ("from_csv", "images", lambda v: from_csv("labels.csv", images=v, scenario="B1-C1"), ANYTHING,
      ("images",)),
     *(
-        ("from_csv", name, lambda v, n=name: table(**{n: v}), ANYTHING, (name, "class", "label"))
+        ("from_csv", name, lambda v, n=name: table(**{n: v}), ANYTHING, (name, "class", "label", "exper"))
         for name in ("class_names", "about", "test_size", "seed", "image_size")
     ),
     ("from_table", "table", lambda v: from_table(v, scenario="B1-C1"), MATRIX,
      ("table", "label", "file", "read", "column", "picture", "data set", "scenario")),
     ("read_table", "source", read_table, MATRIX,
      ("table", "label", "file", "read", "column", "picture", "data set")),
-    ("read_table", "pictures", lambda v: read_table((v, TRUTH), class_names=["x", "y", "z"]), MATRIX,
+    ("read_table", "pictures", lambda v: read_table((v, TRUTH), class_names=NAMES), MATRIX,
      ("picture", "image")),
-    ("read_table", "labels", lambda v: read_table((list("abcd"), v), class_names=["x", "y", "z"]), MATRIX,
+    ("read_table", "labels", lambda v: read_table((list("abcd"), v), class_names=NAMES), MATRIX,
      ("label", "column", "class")),
     ("read_table", "class_names", lambda v: read_table((list("abcd"), TRUTH), class_names=v), ANYTHING,
      ("class", "name")),
@@ -206,8 +209,8 @@ CASES = [
     ("losses.adaptive_exponent", "factor", lambda v: L.adaptive_exponent(v, 5), ANYTHING, ("factor",)),
     ("losses.adaptive_exponent", "seen_classes", lambda v: L.adaptive_exponent(1.0, v), ANYTHING,
      ("class",)),
-    ("losses.posterior_from_score", "score", lambda v: L.posterior_from_score(v, 1.0), MATRIX, ("score",)),
-    ("losses.probability", "logits", L.probability, MATRIX, ("logits",)),
+    ("losses.posterior_from_score", "score", lambda v: L.posterior_from_score(v, 1.0), FITTING, ("score",)),
+    ("losses.probability", "logits", L.probability, FITTING, ("logits",)),
     ("PartialLabelBCE", "reduction", PartialLabelBCE, ANYTHING, ("reduction",)),
     ("PartialLabelBCE", "logits", lambda v: PartialLabelBCE()(v, TRUTH), MATRIX, ("logits", "outputs")),
     ("PartialLabelBCE", "targets", lambda v: PartialLabelBCE()(SCORES, v), MATRIX,

@@ -46,6 +46,8 @@ def imported(folder: Path) -> set[str]:
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.importorskip":
                 modules.add(ast.literal_eval(node.args[0]).split(".")[0])
     own = {"rebll_avalanche", *(path.stem for path in folder.rglob("*.py"))}
+    for place in ("benchmarks", "docs", "examples"):  # tests try scripts from there
+        own |= {path.stem for path in (PROJECT.parent / place).rglob("*.py")}
     return {
         DISTRIBUTIONS.get(name, name)
         for name in modules - own

@@ -30,7 +30,7 @@ from rebll_avalanche.benchmarks.transforms import (
 )
 from rebll_avalanche.labels import UNKNOWN
 from rebll_avalanche.scenario import ClassOrder, Experiences, Scenario
-from rebll_avalanche.words import check_choice, check_class_names
+from rebll_avalanche.words import brief, check_choice, check_class_names
 
 MODES = ("overlap", "disjoint", "once", "repetition")
 MISSING = ("nan", "negative")
@@ -218,7 +218,7 @@ class MultiLabelBenchmark(CLScenario):
         ):
             absent = sorted(set(range(lo, hi)) - set(columns)) if len(indices) else columns
             if absent or not len(indices):
-                names = ", ".join(self.class_names[column] for column in absent)
+                names = ", ".join(brief(self.class_names[column])[1:-1] for column in absent[:20])
                 what = "lacks a new class" if len(indices) else "is empty"
                 raise ValueError(
                     f"experience {step} of the {name} stream {what}: no image has {names or 'come'}; "

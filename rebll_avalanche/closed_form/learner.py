@@ -155,7 +155,7 @@ class RidgeLearner:
 
     def _check_batch(self, vectors: Tensor, labels: Tensor, images: Sequence[int] | None) -> None:
         check_tensor("vectors", vectors)
-        check_targets(labels)
+        check_tensor("labels", labels)
         if vectors.ndim != 2 or vectors.shape[1] != self.sums.num_features:
             raise ValueError(
                 f"vectors must be [images, {self.sums.num_features}], got {tuple(vectors.shape)}"
@@ -164,6 +164,7 @@ class RidgeLearner:
             raise ValueError(
                 f"labels must be [{len(vectors)}, classes], one row per vector, got {tuple(labels.shape)}"
             )
+        check_targets(labels)
         if not bool(vectors.isfinite().all()):
             raise ValueError("vectors must be finite, but hold NaN or infinity")
         if images is None:

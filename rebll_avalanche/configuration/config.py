@@ -346,7 +346,7 @@ class Config:
         check_keys(given, kinds, f" of {method['name']}")
         arguments: dict[str, Any] = {}
         for key, value in given.items():
-            if isinstance(value, Mapping):
+            if isinstance(value, Mapping) and key not in kinds:
                 inner = {k: checked(f"{key}.{k}", v, kinds[f"{key}.{k}"]) for k, v in value.items()}
                 arguments[key] = SECTIONS[key](**inner) if key in SECTIONS else inner
             else:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rebll_avalanche.methods.parameters import Parameter, parameters_of, presets_of
-from rebll_avalanche.words import nearest
+from rebll_avalanche.words import brief, nearest
 
 BUILT_IN = Path(__file__).with_name("builtin.json")
 ENTRY_POINTS = "rebll_avalanche.methods"
@@ -134,7 +134,7 @@ def get_method(name: str) -> Method:
     if name not in METHODS:
         if name not in _installed():
             names = nearest(name, method_names())
-            raise ValueError(f"no method is called {name!r}; there are {names}")
+            raise ValueError(f"no method is called {brief(name)}; there are {names}")
         entry = _installed()[name]
         try:
             loaded = entry.load()
