@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from rebll_avalanche.serve.guard import Guard
 
 COLOURS = {"red": (220, 30, 30), "blue": (40, 60, 230), "green": (30, 200, 60)}
 SIZE = 64
+TINY = {"backbone": "test_resnet", "pretrained": None, "image_size": SIZE}
 
 
 def drawn(names: Sequence[str], seed: int) -> Image.Image:
@@ -47,7 +50,7 @@ def png(names: Sequence[str], seed: int) -> bytes:
 def taught() -> Callable[[], Learner]:
     """A function that gives a learner of its own, which knows red and blue."""
     torch.manual_seed(0)
-    learner = Learner(backbone="test_resnet", pretrained=None, image_size=SIZE)
+    learner = Learner(**TINY)
     shown = [[], ["red"], ["blue"], ["red", "blue"]] * 5
     labels = [[name in names for name in ("red", "blue")] for names in shown]
     learner.learn(
@@ -59,8 +62,6 @@ def taught() -> Callable[[], Learner]:
             pictures=[drawn(names, number) for number, names in enumerate(shown)],
         )
     )
-    import copy
-
     return lambda: copy.copy(learner)
 
 
@@ -95,3 +96,15 @@ def green_lesson(count: int = 12) -> dict:
     contents = [png(names, 500 + number) for number, names in enumerate(shown)]
     labels = [{"green": "green" in names} for names in shown]
     return {"files": files(*contents), "data": {"labels": json.dumps(labels)}}
+
+
+@pytest.fixture(scope="session")
+def scenes() -> SimpleNamespace:
+    """The functions above."""
+    return SimpleNamespace(drawn=drawn, png=png, files=files, green_lesson=green_lesson)
+
+
+@pytest.fixture
+def backbone_options() -> dict:
+    """Of a learner that takes no time."""
+    return dict(TINY)
