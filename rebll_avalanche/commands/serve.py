@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-HELP = """Teach and ask a learner in the browser, for example: rebll serve city.rebll. The file is made with the
-first lesson if it is not there. Programs use the same address; it describes itself under /docs."""
+HELP = """Teach and ask a learner in the browser, for example: rebll serve city.rebll. The file is made
+with the first lesson if it is not there. Programs use the same address; it describes itself under /docs."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which learner, where."""
     parser.add_argument("learner", type=Path, help="a .rebll file")
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen at; others than this machine's need a token"
+        "--host",
+        default="127.0.0.1",
+        help="address to listen at; others than this machine's need a token",
     )
     parser.add_argument("--port", type=int, default=8765, help="0 for any that is free")
 

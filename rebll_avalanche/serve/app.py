@@ -23,7 +23,7 @@ from rebll_avalanche.learner import Learner
 from rebll_avalanche.learner.pictures import Pictures
 from rebll_avalanche.serve import changes
 from rebll_avalanche.serve.batching import Batcher
-from rebll_avalanche.serve.classroom import Busy, Classroom, Job
+from rebll_avalanche.serve.classroom import BusyError, Classroom, Job
 from rebll_avalanche.serve.guard import Guard, Limits, Refused
 from rebll_avalanche.serve.schemas import (
     ClassAnswer,
@@ -79,7 +79,7 @@ def make_app(
         lifespan=lifespan,
     )
     app.add_exception_handler(RebllError, _refuse)
-    app.add_exception_handler(Busy, _busy)
+    app.add_exception_handler(BusyError, _busy)
     _add_questions(app, room, batcher, limits)
     _add_changes(app, room, limits)
 

@@ -79,7 +79,9 @@ class Batcher:
         try:
             learner = self._learner()
             pictures = [picture for each in batch for picture in each.pictures]
-            rows = learner.scores(pictures).tolist() if learner.class_names else [[]] * len(pictures)
+            rows = (
+                learner.scores(pictures).tolist() if learner.class_names else [[]] * len(pictures)
+            )
             thresholds = learner.thresholds
         except Exception as error:
             for each in batch:

@@ -52,10 +52,10 @@ def label_matrix(labels: Labels, num_pictures: int) -> tuple[list[str], np.ndarr
                 matrix[row, column] = name in given
             elif (present := given.get(name)) is not None:
                 matrix[row, column] = present
-    told = ~np.isnan(matrix).all(axis=0)
-    if not told.any():
+    told = [column for column in range(len(names)) if not np.isnan(matrix[:, column]).all()]
+    if not told:
         raise RebllError("every label is marked as not annotated, so there is nothing to learn")
-    return [name for name, some in zip(names, told, strict=True) if some], matrix[:, told]
+    return [names[column] for column in told], matrix[:, told]
 
 
 class Watched(Sequence[str]):

@@ -32,7 +32,7 @@ REMEMBERED = 200
 logger = logging.getLogger(__name__)
 
 
-class Busy(Exception):
+class BusyError(Exception):
     """More is waiting than should."""
 
 
@@ -115,7 +115,7 @@ class Classroom:
             clean_up: Called when the change was made, failed, or was refused.
 
         Raises:
-            Busy: When too many wait.
+            BusyError: When too many wait.
         """
         with self._lock:
             job = Job(next(self._numbers), kind)
@@ -123,7 +123,7 @@ class Classroom:
                 self._waiting.put_nowait((job, change, clean_up))
             except queue.Full:
                 clean_up()
-                raise Busy(f"{self._waiting.maxsize} changes are waiting already") from None
+                raise BusyError(f"{self._waiting.maxsize} changes are waiting already") from None
             self._jobs[job.number] = job
             while len(self._jobs) > REMEMBERED:
                 self._jobs.popitem(last=False)
@@ -146,7 +146,9 @@ class Classroom:
                 job.error, job.state = str(error), "failed"
             except Exception as error:
                 logger.exception("%s failed", job.kind)
-                job.error = f"{job.kind} failed ({type(error).__name__}); the log of the server says more"
+                job.error = (
+                    f"{job.kind} failed ({type(error).__name__}); the log of the server says more"
+                )
                 job.state = "failed"
             finally:
                 clean_up()
@@ -165,8 +167,7 @@ class Classroom:
 def _warm(learner: Learner) -> None:
     """Build what the first answer would have to wait for, and what two threads would build twice."""
     if learner.class_names:
-        side = learner.config.benchmark.image_size
-        learner.scores(np.zeros((side, side, 3), np.uint8))
+        learner.scores(np.zeros((64, 64, 3), np.uint8))
     else:
         assert learner.features
 

@@ -16,7 +16,7 @@ from rebll_avalanche.errors import RebllError
 from rebll_avalanche.serve.app import make_app
 from rebll_avalanche.serve.batching import Batcher
 from rebll_avalanche.serve.changes import label_matrix
-from rebll_avalanche.serve.classroom import Busy, Classroom
+from rebll_avalanche.serve.classroom import BusyError, Classroom
 
 
 def names_of(client) -> list[str]:
@@ -45,9 +45,9 @@ def test_a_lesson_and_its_end(client, path, scenes):
     assert client.get(f"/api/jobs/{job['number']}").json() == job
     assert names_of(client) == ["red", "blue", "green"]
     assert Learner.load(path).class_names == ("red", "blue", "green")
-    [picture] = client.post(
-        "/api/predict", files=scenes.files(scenes.png(["green"], 900))
-    ).json()["pictures"]
+    [picture] = client.post("/api/predict", files=scenes.files(scenes.png(["green"], 900))).json()[
+        "pictures"
+    ]
     assert "green" in picture["labels"]
 
     more = client.post("/api/learn?wait=true", **scenes.green_lesson(8)).json()
@@ -111,7 +111,7 @@ def test_a_learner_that_knows_nothing_answers(tmp_path, backbone_options, scenes
         [picture] = client.post("/api/predict", files=sent).json()["pictures"]
         assert picture == {"name": "p0.png", "labels": {}, "scores": {}}
         assert client.get("/api/audit").json() == []
-        assert client.post("/api/suggest", files=sent).status_code in (200, 422)
+        assert client.post("/api/suggest", files=sent).status_code == 422
         assert client.post("/api/undo").status_code == 422
 
 
@@ -129,7 +129,7 @@ def test_while_a_lesson_runs_the_old_model_answers(taught, path, scenes):
     assert begun.wait(60)
     second = room.submit("undo", lambda learner, job: learner.rename("blue", "navy"))
     refused = []
-    with pytest.raises(Busy):
+    with pytest.raises(BusyError):
         room.submit("third", lambda learner, job: None, lambda: refused.append(True))
     assert refused, "what was laid aside for it is cleared away"
     batcher = Batcher(lambda: room.learner)

@@ -137,7 +137,10 @@ def test_names_are_text_and_nothing_else(client, tmp_path, scenes):
     # A name is looked up among those that were taught, never on the disk.
     for place, body in [
         ("forget", {"pictures": ["/etc/hostname"]}),
-        ("correct", {"corrections": [{"picture": "/etc/hostname", "name": "red", "present": True}]}),
+        (
+            "correct",
+            {"corrections": [{"picture": "/etc/hostname", "name": "red", "present": True}]},
+        ),
     ]:
         answer = client.post(f"/api/{place}", json=body)
         assert answer.status_code == 422
