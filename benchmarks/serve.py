@@ -2,9 +2,9 @@
 
     python benchmarks/serve.py --pictures 64 --rounds 3 --requests 10000 --to benchmarks/results/serve.csv
 
-Asked are: seconds of 8 clients that send one picture at a time beside a loop of ``learner.predict`` (the best
-of some rounds each, in turn); the 99th percentile of answers to one client while a lesson is learned beside that
-without; the server's memory after all requests beside that after the first tenth.
+Asked are: seconds of 8 clients that send one picture at a time beside a loop of ``learner.predict`` (the
+best of some rounds each, in turn); the 99th percentile of answers to one client while a lesson is learned
+beside that without; the server's memory after all requests beside that after the first tenth.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 # Says nothing that the package on PyPI does not, so it needs no token.

@@ -18,7 +18,7 @@ from rebll_avalanche import Learner
 from rebll_avalanche.tables import AnnotationTable
 
 pytest.importorskip("fastapi")
-from starlette.testclient import TestClient
+from fastapi.testclient import TestClient
 
 from rebll_avalanche.serve.app import make_app
 from rebll_avalanche.serve.guard import Guard

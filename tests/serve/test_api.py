@@ -8,8 +8,8 @@ from io import BytesIO
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 from PIL import Image
-from starlette.testclient import TestClient
 
 from rebll_avalanche import Learner
 from rebll_avalanche.errors import RebllError

@@ -11,8 +11,8 @@ from io import BytesIO
 
 import httpx
 import pytest
+from fastapi.testclient import TestClient
 from PIL import Image
-from starlette.testclient import TestClient
 
 from rebll_avalanche import Learner
 from rebll_avalanche.serve.app import STATIC, make_app

@@ -62,7 +62,8 @@ function card(picture, place, names, spoken) {
     return element("button", {
       type: "button", className: "chip", "data-state": now, "aria-label": `${name}: ${WORDS[now]}`,
       onclick: () => {
-        picture.labels.set(name, NEXT[now]);
+        // What was only assumed to be absent is not worth a click of its own.
+        picture.labels.set(name, picture.labels.has(name) ? NEXT[now] : true);
         draw();
         const row = byId("tray").children[place]; // the button was drawn anew; stay on it
         row.querySelectorAll(".chip")[names.indexOf(name)].focus();
