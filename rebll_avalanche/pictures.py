@@ -6,6 +6,7 @@ in the same way.
 
 from __future__ import annotations
 
+import io
 import os
 from functools import cache
 
@@ -72,6 +73,35 @@ def read_picture(path: str | os.PathLike[str]) -> Image.Image:
         raise PictureError(f"cannot read {os.fspath(path)}: {_why(error)}") from error
 
 
+def decode_picture(content: bytes, most_pixels: int = MAX_PIXELS) -> Image.Image:
+    """The same of bytes that somebody has sent.
+
+    Args:
+        content: Of a picture file.
+        most_pixels: Larger pictures are refused before they are decoded.
+
+    Raises:
+        PictureError: When it is not a picture that can be decoded.
+    """
+    try:
+        return _read(io.BytesIO(content), most_pixels=most_pixels)
+    except Exception as error:
+        raise PictureError(_why(error)) from error
+
+
+def picture_size(content: bytes) -> tuple[int, int]:
+    """Width and height as the head of a picture file says, without decoding it.
+
+    Raises:
+        PictureError: When it is no picture.
+    """
+    try:
+        with Image.open(io.BytesIO(content), formats=_formats()) as image:
+            return image.size
+    except Exception as error:
+        raise PictureError(_why(error)) from error
+
+
 def picture_problem(path: str) -> str:
     """Why an image file does not decode; empty if it does.
 
@@ -115,11 +145,13 @@ def to_rgb(picture: Image.Image) -> Image.Image:
     return rgb
 
 
-def _read(path: str | os.PathLike[str], draft: bool = False) -> Image.Image:
-    with Image.open(path, formats=_formats()) as image:
+def _read(
+    file: str | os.PathLike[str] | io.BytesIO, draft: bool = False, most_pixels: int = MAX_PIXELS
+) -> Image.Image:
+    with Image.open(file, formats=_formats()) as image:
         width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise PictureError(f"{width} x {height} pixels, more than {MAX_PIXELS}")
+        if width * height > most_pixels:
+            raise PictureError(f"{width} x {height} pixels, more than {most_pixels}")
         if min(image.size) < 1:
             raise PictureError("it has no pixels")
         if draft:

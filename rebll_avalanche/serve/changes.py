@@ -1,0 +1,176 @@
+"""What can be done to a learner, as changes for the queue of a classroom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from rebll_avalanche.errors import RebllError
+from rebll_avalanche.learner import Learner
+from rebll_avalanche.learner.pictures import Pictures
+from rebll_avalanche.serve.classroom import Change, Job
+from rebll_avalanche.serve.schemas import (
+    Correction,
+    Done,
+    Forget,
+    Labels,
+    LessonAnswer,
+    Quality,
+    Taught,
+)
+from rebll_avalanche.tables import AnnotationTable
+from rebll_avalanche.tables.table import UNKNOWN, check_names
+
+SOURCE = "the browser"
+
+
+def label_matrix(labels: Labels, num_pictures: int) -> tuple[list[str], np.ndarray]:
+    """Class names and ``[pictures, classes]`` of 1, 0 and NaN.
+
+    A list of names says what a picture has, and that it has nothing else of what the lesson names. An
+    object says what is known, class by class.
+
+    >>> label_matrix([["cat"], {"dog": False}], 2)
+    (['cat', 'dog'], array([[ 1.,  0.],
+           [nan,  0.]], dtype=float32))
+
+    Raises:
+        RebllError: When they do not fit the pictures, or name no class.
+    """
+    if len(labels) != num_pictures:
+        raise RebllError(f"{num_pictures} pictures, but labels for {len(labels)}")
+    names = list(dict.fromkeys(name for given in labels for name in given))
+    if not names:
+        raise RebllError("the labels name no class; a lesson is about at least one")
+    check_names(dict.fromkeys(names, "labels"), SOURCE)
+    matrix = np.full((num_pictures, len(names)), UNKNOWN, np.float32)
+    for row, given in enumerate(labels):
+        for column, name in enumerate(names):
+            if isinstance(given, list):
+                matrix[row, column] = name in given
+            elif (present := given.get(name)) is not None:
+                matrix[row, column] = present
+    told = [column for column in range(len(names)) if not np.isnan(matrix[:, column]).all()]
+    if not told:
+        raise RebllError("every label is marked as not annotated, so there is nothing to learn")
+    return [names[column] for column in told], matrix[:, told]
+
+
+class Watched(Sequence[str]):
+    """Paths of pictures that count how often one is asked for, which is how far a lesson has come.
+
+    Args:
+        paths: In order.
+        job: Whose progress it is.
+        rounds: How often each will be asked for.
+    """
+
+    def __init__(self, paths: Sequence[str], job: Job, rounds: int) -> None:
+        self._paths = paths
+        self._job = job
+        self._step = 1 / (rounds * len(paths))
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: Any) -> Any:
+        # What comes after the pictures takes time, too: the end is said by the classroom.
+        self._job.progress = min(self._job.progress + self._step, 0.95)
+        return self._paths[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[index] for index in range(len(self)))
+
+
+def learn(names: Sequence[str], paths: Sequence[str], labels: Labels) -> Change:
+    """A lesson.
+
+    Args:
+        names: Of the pictures, for people.
+        paths: Where they lie until the lesson ends.
+        labels: One entry per picture.
+
+    Raises:
+        RebllError: When the labels do not fit.
+    """
+    classes, matrix = label_matrix(labels, len(names))
+
+    def change(learner: Learner, job: Job) -> Taught:
+        known = bool(set(classes) & set(learner.class_names))
+        # Each picture is hashed and looked at, twice if the quality before is to be told.
+        table = AnnotationTable(
+            images=tuple(names),
+            class_names=tuple(classes),
+            labels=matrix,
+            read_as="labels from the browser",
+            source=SOURCE,
+            pictures=Watched(paths, job, 4 if known else 2),
+        )
+        before = learner.evaluate(table).qualities if known else ()
+        lesson = learner.learn(table)
+        return Taught(
+            lesson=LessonAnswer.of(lesson), before=[Quality.of(quality) for quality in before]
+        )
+
+    return change
+
+
+def undo(learner: Learner, job: Job) -> Done:
+    """Take the last lesson back."""
+    lesson = learner.undo()
+    return Done(message=f"lesson {lesson.number} of {len(lesson.pictures)} pictures was undone")
+
+
+def rename(old: str, new: str) -> Change:
+    """Give a class another name."""
+
+    def change(learner: Learner, job: Job) -> Done:
+        learner.rename(old, new)
+        return Done(message=f"{old} is called {new} now")
+
+    return change
+
+
+def forget(what: Forget) -> Change:
+    """Pictures by name, classes, or a lesson."""
+
+    def change(learner: Learner, job: Job) -> Done:
+        if what.pictures is not None:
+            learner.forget(images=_by_name(what.pictures))
+            return Done(message=f"{len(what.pictures)} pictures were forgotten")
+        if what.classes is not None:
+            learner.forget(classes=what.classes)
+            return Done(message=f"forgotten: {', '.join(what.classes)}")
+        learner.forget(lesson=what.lesson)
+        return Done(message=f"lesson {what.lesson} was forgotten")
+
+    return change
+
+
+def correct(corrections: Sequence[Correction]) -> Change:
+    """Other labels for pictures that were learned."""
+    names = list(dict.fromkeys(each.picture for each in corrections))
+    classes = list(dict.fromkeys(each.name for each in corrections))
+    labels = np.full((len(names), len(classes)), UNKNOWN, np.float32)
+    for each in corrections:
+        labels[names.index(each.picture), classes.index(each.name)] = each.present
+
+    def change(learner: Learner, job: Job) -> Done:
+        table = AnnotationTable(
+            images=tuple(names),
+            class_names=tuple(classes),
+            labels=labels,
+            read_as="corrections from the browser",
+            source=SOURCE,
+            pictures=_by_name(names).given,
+        )
+        return Done(message=str(learner.correct(table)))
+
+    return change
+
+
+def _by_name(names: Sequence[str]) -> Pictures:
+    """Pictures that were learned: no file is looked for, whatever a name looks like."""
+    return Pictures(names, [""] * len(names))

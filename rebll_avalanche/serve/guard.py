@@ -1,0 +1,165 @@
+"""Who may ask: checked before anything of a request's body is read."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+# Says nothing that the package on PyPI does not, so it needs no token.
+OPEN = frozenset({"/api/health", "/api/openapi.json"})
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server takes on.
+
+    Attributes:
+        body: Bytes of one request.
+        pictures: Of one request.
+        pixels: Of one picture.
+        pixels_at_once: Of all pictures that are being answered; three bytes each.
+        elongation: How many times longer than wide a picture may be.
+        requests: With a body, at the same time.
+        lessons: That wait.
+    """
+
+    body: int = 256 << 20
+    pictures: int = 1000
+    pixels: int = 50_000_000
+    pixels_at_once: int = 400_000_000
+    elongation: int = 16
+    requests: int = 32
+    lessons: int = 8
+
+
+class Refused(HTTPException):
+    """A request that is not answered, with a status of HTTP and a sentence for people."""
+
+
+class Guard:
+    """Stands before an ASGI application.
+
+    Args:
+        app: What is guarded.
+        limits: For sizes and numbers of requests.
+        token: Whoever asks must have it; without one, only those on this machine may ask.
+    """
+
+    def __init__(self, app: Any, limits: Limits, token: str | None) -> None:
+        self._app = app
+        self._limits = limits
+        self._token = token
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # the application has no web sockets
+            return
+
+        async def with_headers(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message = message | {"headers": [*message["headers"], *added]}
+            await send(message)
+
+        try:
+            headers = _headers(scope)
+            self._check(scope, headers)
+            if scope["method"] in ("GET", "HEAD"):
+                await self._app(scope, receive, with_headers)
+                return
+            if self._running >= self._limits.requests:
+                raise Refused(429, "too many requests at once; try again in a second")
+            self._running += 1
+            try:
+                await self._app(scope, self._counted(receive), with_headers)
+            finally:
+                self._running -= 1
+        except Refused as refused:
+            extra = {"connection": "close"}  # or what is left of its body would be read
+            response = JSONResponse({"detail": refused.detail}, refused.status_code, extra)
+            await response(scope, receive, with_headers)  # type: ignore[arg-type]
+
+    def _check(self, scope: Scope, headers: dict[str, str]) -> None:
+        host = headers.get("host", "")
+        name = _host_name(host)
+        if self._token is None and name not in LOOPBACK:
+            # Another site's name that resolves to this machine would make its pages ours.
+            raise Refused(403, "this server answers under the names of the loopback address only")
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            raise Refused(403, "other sites may not use this server")
+        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and (
+            scope["method"] not in ("GET", "HEAD") or scope["path"].startswith("/api/")
+        ):
+            raise Refused(403, "other sites may not use this server")
+        needs_token = scope["path"].startswith("/api/") and scope["path"] not in OPEN
+        if self._token is not None and needs_token:
+            given = headers.get("authorization", "")
+            if not secrets.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+                raise Refused(401, "this server needs the token that it printed when it started")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length[:20]) > self._limits.body:
+            raise Refused(413, f"a request has at most {self._limits.body >> 20} MB")
+
+    def _counted(self, receive: Receive) -> Receive:
+        """The same bytes, but no more than the limit: a length is only a claim, or left out."""
+        seen = 0
+
+        async def limited() -> dict[str, Any]:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._limits.body:
+                raise Refused(413, f"a request has at most {self._limits.body >> 20} MB")
+            return message
+
+        return limited
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, value in scope["headers"]:
+        name = key.decode("latin-1").lower()
+        if name in ("host", "origin", "authorization", "content-length") and name in found:
+            raise Refused(400, f"two headers {name}")
+        found[name] = value.decode("latin-1")
+    return found
+
+
+def _host_name(host: str) -> str:
+    """Without the port.
+
+    >>> [_host_name(host) for host in ("localhost:80", "[::1]:80", "127.0.0.1", "a@localhost")]
+    ['localhost', '::1', '127.0.0.1', '']
+    """
+    try:
+        parts = urlsplit(f"//{host}")
+        name = parts.hostname or ""
+        return "" if parts.username is not None or parts.path else name
+    except ValueError:
+        return ""

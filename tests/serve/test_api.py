@@ -1,0 +1,211 @@
+"""The API answers as the learner does, and changes it one lesson at a time."""
+
+from __future__ import annotations
+
+import json
+import threading
+from io import BytesIO
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from PIL import Image
+
+from rebll_avalanche import Learner
+from rebll_avalanche.errors import RebllError
+from rebll_avalanche.serve.app import make_app
+from rebll_avalanche.serve.batching import Batcher
+from rebll_avalanche.serve.changes import label_matrix
+from rebll_avalanche.serve.classroom import BusyError, Classroom
+
+
+def names_of(client) -> list[str]:
+    return [each["name"] for each in client.get("/api/classes").json()]
+
+
+def test_predictions_are_the_learners_own(client, taught, scenes):
+    shown = [["red"], ["blue"], [], ["red", "blue"]]
+    contents = [scenes.png(names, 100 + number) for number, names in enumerate(shown)]
+    answer = client.post("/api/predict", files=scenes.files(*contents)).json()
+    learner = taught()
+    wanted = learner.predict([scenes.drawn(names, 100 + i) for i, names in enumerate(shown)])
+    assert answer["thresholds"] == pytest.approx(learner.thresholds)
+    for found, expected in zip(answer["pictures"], wanted.values(), strict=True):
+        assert found["labels"] == pytest.approx(expected, abs=1e-5)
+        assert list(found["scores"]) == ["red", "blue"]
+
+
+def test_a_lesson_and_its_end(client, path, scenes):
+    answer = client.post("/api/learn?wait=true", **scenes.green_lesson())
+    assert answer.status_code == 202, answer.text
+    job = answer.json()
+    assert (job["state"], job["progress"], job["error"]) == ("done", 1, None)
+    assert job["result"]["lesson"]["new_classes"] == ["green"]
+    assert job["result"]["before"] == [], "nobody knew green before"
+    assert client.get(f"/api/jobs/{job['number']}").json() == job
+    assert names_of(client) == ["red", "blue", "green"]
+    assert Learner.load(path).class_names == ("red", "blue", "green")
+    [picture] = client.post("/api/predict", files=scenes.files(scenes.png(["green"], 900))).json()[
+        "pictures"
+    ]
+    assert "green" in picture["labels"]
+
+    more = client.post("/api/learn?wait=true", **scenes.green_lesson(8)).json()
+    assert [each["name"] for each in more["result"]["before"]] == ["green"]
+    assert len(client.get("/api/lessons").json()) == 3
+
+    for count in (2, 1):
+        assert client.post("/api/undo").status_code == 200
+        assert len(client.get("/api/lessons").json()) == count
+    assert names_of(client) == ["red", "blue"]
+    assert Learner.load(path).class_names == ("red", "blue")
+
+
+def test_rename_correct_and_forget(client, path):
+    answer = client.post("/api/rename", json={"old": "red", "new": "crimson"})
+    assert answer.json()["state"] == "done"
+    assert names_of(client) == ["crimson", "blue"]
+    wrong = {"picture": "1.png", "name": "crimson", "present": False}
+    answer = client.post("/api/correct", json={"corrections": [wrong]})
+    assert "1 labels changed" in answer.json()["result"]["message"]
+    suspects = client.get("/api/audit").json()
+    assert {"picture": "1.png", "name": "crimson", "present": False} in [
+        {key: each[key] for key in wrong} for each in suspects
+    ], "what was just mislabelled is doubted"
+    assert client.post("/api/forget", json={"pictures": ["1.png"]}).status_code == 200
+    assert len(client.get("/api/lessons").json()[0]["pictures"]) == 19
+    assert client.post("/api/forget", json={"classes": ["blue"]}).status_code == 200
+    assert list(client.get("/api/thresholds").json()) == ["crimson"]
+    assert client.post("/api/forget", json={"lesson": 0}).status_code == 200
+    assert names_of(client) == []
+    assert Learner.load(path).lessons == ()
+    for place, body in [
+        ("undo", None),
+        ("forget", {}),
+        ("forget", {"lesson": 7}),
+        ("forget", {"classes": ["cat"]}),
+        ("rename", {"old": "cat", "new": "dog"}),
+    ]:
+        assert client.post(f"/api/{place}", json=body).status_code == 422
+
+
+def test_suggestions_maps_and_the_file(client, scenes):
+    pictures = scenes.files(*(scenes.png(["red"] * (i % 2), 70 + i) for i in range(5)))
+    found = client.post("/api/suggest?count=3", files=pictures).json()
+    assert len({each["index"] for each in found}) == 3
+    picture = {"picture": ("a.png", scenes.png(["red"], 3))}
+    answer = client.post("/api/map", files=picture, data={"name": "red"})
+    assert answer.headers["content-type"] == "image/png"
+    assert Image.open(BytesIO(answer.content)).size == (64, 64)
+    assert client.post("/api/map", files=picture, data={"name": "cat"}).status_code == 422
+    assert client.get("/api/file").status_code == 404
+    client.post("/api/rename", json={"old": "red", "new": "crimson"})
+    assert client.get("/api/file").content[:2] == b"PK"
+
+
+def test_a_learner_that_knows_nothing_answers(tmp_path, backbone_options, scenes):
+    learner = Learner(**backbone_options)
+    app = make_app(learner, tmp_path / "new.rebll")
+    with TestClient(app, base_url="http://localhost") as client:
+        sent = scenes.files(scenes.png([], 1))
+        [picture] = client.post("/api/predict", files=sent).json()["pictures"]
+        assert picture == {"name": "p0.png", "labels": {}, "scores": {}}
+        assert client.get("/api/audit").json() == []
+        assert client.post("/api/suggest", files=sent).status_code == 422
+        assert client.post("/api/undo").status_code == 422
+
+
+def test_while_a_lesson_runs_the_old_model_answers(taught, path, scenes):
+    room = Classroom(taught(), path, most_waiting=1)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(learner, job):
+        learner.rename("red", "crimson")
+        begun.set()
+        assert go_on.wait(60)
+        return None
+
+    first = room.submit("slow", slow)
+    assert begun.wait(60)
+    second = room.submit("undo", lambda learner, job: learner.rename("blue", "navy"))
+    refused = []
+    with pytest.raises(BusyError):
+        room.submit("third", lambda learner, job: None, lambda: refused.append(True))
+    assert refused, "what was laid aside for it is cleared away"
+    batcher = Batcher(lambda: room.learner)
+    answer = batcher.ask([scenes.drawn(["red"], 1)]).result(60)
+    assert list(answer.thresholds) == ["red", "blue"]
+    assert not path.exists()
+    go_on.set()
+    assert first.finished.result(60).state == "done"
+    assert second.finished.result(60).state == "done"
+    assert list(batcher.ask([scenes.drawn([], 1)]).result(60).thresholds) == ["crimson", "navy"]
+    assert Learner.load(path).class_names == ("crimson", "navy")
+    batcher.close()
+    room.close()
+
+
+def test_a_change_that_fails_leaves_everything_as_it_was(taught, path):
+    room = Classroom(taught(), path)
+
+    def fails(learner, job):
+        learner.rename("red", "crimson")
+        raise KeyError("/a/secret/path")
+
+    job = room.submit("rename", fails).finished.result(60)
+    assert job.state == "failed"
+    assert "secret" not in job.error
+    assert room.learner.class_names == ("red", "blue")
+    assert not path.exists()
+    room.close()
+
+
+def test_questions_that_wait_are_answered_together(taught, scenes):
+    learner, sizes, hold = taught(), [], threading.Event()
+
+    class Counting:
+        class_names, thresholds = learner.class_names, learner.thresholds
+
+        def scores(self, pictures):
+            sizes.append(len(pictures))
+            hold.wait(60)
+            return learner.scores(pictures)
+
+    batcher = Batcher(Counting)
+    pictures = [scenes.drawn(["red"] * (i % 2), i) for i in range(6)]
+    asked = [batcher.ask([pictures[0]])]
+    while not sizes:
+        pass
+    asked += [batcher.ask([picture]) for picture in pictures[1:]]
+    hold.set()
+    found = [question.result(60).scores[0] for question in asked]
+    assert sizes == [1, 5]
+    assert np.allclose(found, learner.scores(pictures).numpy(), atol=1e-5)
+    batcher.close()
+
+
+@pytest.mark.parametrize(
+    "labels", [[["cat"]], [[], []], [{"cat": None}, {}], [["cat"], ["CAT"]], [["1"], []]]
+)
+def test_labels_that_cannot_be_meant(labels):
+    with pytest.raises(RebllError):
+        label_matrix(labels, 2)
+
+
+def test_a_lesson_that_cannot_be_learned_is_refused(client, scenes):
+    good = scenes.png(["red"], 1)
+    for contents, labels in [
+        ([b"no picture"], [["red"]]),
+        ([good[:200]], [["red"]]),
+        ([good], [["red"], ["red"]]),
+        ([good], "red"),
+        ([good], [[""]]),
+    ]:
+        answer = client.post(
+            "/api/learn", files=scenes.files(*contents), data={"labels": json.dumps(labels)}
+        )
+        assert answer.status_code == 422, answer.text
+    # The same picture twice in a lesson, and under another name in the next.
+    twice = {"files": scenes.files(good, good), "data": {"labels": json.dumps([["red"]] * 2)}}
+    assert client.post("/api/learn?wait=true", **twice).json()["state"] in ("done", "failed")
+    assert client.get("/api/health").json()["waiting"] == 0
