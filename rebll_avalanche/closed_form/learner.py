@@ -76,7 +76,7 @@ class RidgeLearner:
         check_choice("weighting", weighting, get_args(Weighting))
         check_choice("calibration", calibration, get_args(Calibration))
         check_choice("keep", keep, get_args(Keep))
-        check_number("num_features", num_features, 1, LARGEST_VECTOR, whole=True)
+        check_number("num_features", num_features, 0, LARGEST_VECTOR, whole=True)
         check_number("threshold", threshold, 0, 1)
         check_number("shrink", shrink, 0, 1)
         if gamma is not None:

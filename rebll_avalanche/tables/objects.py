@@ -174,8 +174,10 @@ def read_arrays(
     try:
         matrix = np.array(labels, dtype=np.float32)
         count = len(images)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise TableError(f"pictures and a matrix of labels do not make a table: {error}") from error
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise TableError(
+            f"pictures and a matrix of labels do not make a table: {str(error)[:200]}"
+        ) from error
     if matrix.ndim != 2 or matrix.shape != (count, len(names)):
         raise TableError(
             f"{count} pictures and {len(names)} class names need labels of shape "

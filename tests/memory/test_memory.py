@@ -256,5 +256,5 @@ def test_an_experience_that_is_trained_again_brings_no_image_twice(policy):
 
 @pytest.mark.parametrize("size", [-1, 2.5])
 def test_a_size_that_is_no_number_of_images_is_refused(size):
-    with pytest.raises(ValueError, match=f"non-negative integer, got {size}"):
+    with pytest.raises(ValueError, match=f"whole number of at least 0, got {size}"):
         Memory(size)
