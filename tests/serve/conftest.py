@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -12,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import uvicorn
 from PIL import Image, ImageDraw
 
 from rebll_avalanche import Learner
@@ -108,3 +111,16 @@ def scenes() -> SimpleNamespace:
 def backbone_options() -> dict:
     """Of a learner that takes no time."""
     return dict(TINY)
+
+
+@pytest.fixture
+def address(app) -> Iterator[str]:
+    """Where the server of a learner that knows red and blue listens."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join()

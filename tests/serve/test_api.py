@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import runpy
+import sys
 import threading
 from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -209,3 +212,14 @@ def test_a_lesson_that_cannot_be_learned_is_refused(client, scenes):
     twice = {"files": scenes.files(good, good), "data": {"labels": json.dumps([["red"]] * 2)}}
     assert client.post("/api/learn?wait=true", **twice).json()["state"] in ("done", "failed")
     assert client.get("/api/health").json()["waiting"] == 0
+
+
+def test_the_client_of_the_examples(address, tmp_path, monkeypatch, capsys, scenes):
+    picture = tmp_path / "red.png"
+    scenes.drawn(["red"], 901).save(picture)
+    monkeypatch.setenv("REBLL_ADDRESS", address.rstrip("/"))
+    monkeypatch.setattr(sys, "argv", ["serve_client.py", str(picture)])
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "serve_client.py"))
+    name, labels = capsys.readouterr().out.split(maxsplit=1)
+    assert name == "red.png"
+    assert "red" in labels

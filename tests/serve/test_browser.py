@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
-import time
-from collections.abc import Iterator
 
 import pytest
 
 sync_api = pytest.importorskip("playwright.sync_api")
-uvicorn = pytest.importorskip("uvicorn")
 
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")
 PATIENCE = 120_000  # milliseconds
-
-
-@pytest.fixture
-def address(app) -> Iterator[str]:
-    """Where the server of a learner that knows red and blue listens."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    server.should_exit = True
-    thread.join()
 
 
 def test_teach_see_and_take_back(address, scenes):
