@@ -134,12 +134,15 @@ def test_names_are_text_and_nothing_else(client, tmp_path, scenes):
     assert {path.name for path in tmp_path.rglob("*")} - {path.name for path in before} == {
         "colours.rebll"
     }
-    # A name is looked up among those that were taught, never on the disk.
+    # A name is looked up among those that were taught, never on the disk: not even where a file of that
+    # name has the very bytes that were taught.
+    (tmp_path / "other.png").write_bytes(contents[1])
+    there = str(tmp_path / "other.png")
     for place, body in [
-        ("forget", {"pictures": ["/etc/hostname"]}),
+        ("forget", {"pictures": [there]}),
         (
             "correct",
-            {"corrections": [{"picture": "/etc/hostname", "name": "red", "present": True}]},
+            {"corrections": [{"picture": there, "name": "red", "present": True}]},
         ),
     ]:
         answer = client.post(f"/api/{place}", json=body)
