@@ -35,4 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
     file = arguments.onnx or file
     difference = export_onnx(trained, file)
     print(f"{file} (largest difference to torch: {difference:.1e})")
+    if trained.keep_aspect:
+        print(
+            f"this model sees images in their own shape; the file takes squares of {trained.image_size} px, "
+            "and scores of other shapes differ somewhat from those of `rebll predict`"
+        )
     return 0

@@ -227,8 +227,8 @@ def test_the_order_of_images_does_not_depend_on_the_hash_seed():
         ({"on_error": "ignore"}, "on_error must be one of raise, skip, got 'ignore'"),
         ({"scenario": "B1-C2"}, "leaves 3 classes"),
         ({"class_names": ["a", "b"]}, "2 class names for 4 classes"),
-        ({"validation_size": 6}, "validation_size=6 asks for 6 of 6 training images"),
-        ({"validation_size": -1}, "validation_size=-1"),
+        ({"validation_size": 6}, "validation_size=6 would hold out 6 of 6 training images"),
+        ({"validation_size": -1}, "validation_size must be a finite number of at least 0, got -1"),
     ],
 )
 def test_options_that_do_not_exist_are_refused_by_name(options, message):

@@ -305,7 +305,7 @@ def test_what_cannot_be_scored_is_refused_by_name(
 
 def test_unknown_options_are_refused() -> None:
     scores, truth = random_scores()
-    with pytest.raises(ValueError, match="'sklearn' or 'lineage', got 'random'"):
+    with pytest.raises(ValueError, match="one of sklearn, lineage, got 'random'"):
         average_precision(scores, truth, ties="random")
     with pytest.raises(ValueError, match=r"threshold 0.7, only at: 0.8, 0.5"):
         multilabel_scores(scores, truth).at(0.7)
