@@ -43,6 +43,26 @@ class Knowledge:
         """Their columns."""
         return [i for i, name in enumerate(self.columns) if name not in self.forgotten]
 
+    @property
+    def visible_thresholds(self) -> Tensor:
+        """Their thresholds."""
+        return self.thresholds[self.visible]
+
+    @property
+    def learned_keys(self) -> set[int]:
+        """The keys of all pictures that were learned."""
+        return {key for lesson in self.lessons for key in lesson.keys}
+
+    def require_taught(self) -> dict[str, Any]:
+        """What the method has learned.
+
+        Raises:
+            RebllError: When nothing was taught yet.
+        """
+        if self.taught is None:
+            raise RebllError("this learner has not been taught anything yet: call learn(table)")
+        return self.taught
+
     def columns_of(self, names: Sequence[str]) -> list[int]:
         """Where known classes stand.
 

@@ -2,71 +2,35 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 from torch import Tensor
 
 from rebll_avalanche.benchmarks.features import FrozenFeatures
 from rebll_avalanche.configuration.config import Config
-from rebll_avalanche.errors import DamagedError, RebllError
-from rebll_avalanche.labels import UNKNOWN, annotated
-from rebll_avalanche.learner import audit as audits
-from rebll_avalanche.learner.file import read_learner, write_learner
+from rebll_avalanche.errors import RebllError
+from rebll_avalanche.learner import answering, revising
+from rebll_avalanche.learner.audit import Suggestion, Suspect, suggestions
 from rebll_avalanche.learner.hub import fetch, push
+from rebll_avalanche.learner.judging import with_thresholds
 from rebll_avalanche.learner.knowledge import Knowledge
+from rebll_avalanche.learner.learning import check_class_names, learned
 from rebll_avalanche.learner.lesson import Evaluation, Lesson
-from rebll_avalanche.learner.methods import check_can_go_on
-from rebll_avalanche.learner.pictures import (
-    Given,
-    Pictures,
-    find_pictures,
-    is_one,
-    pictures_of,
-)
-from rebll_avalanche.learner.quality import ClassQuality, best_thresholds, class_qualities
-from rebll_avalanche.learner.ridge import (
-    learn_records,
-    left_out,
-    records_of,
-    ridge_of,
-    with_ridge,
-)
-from rebll_avalanche.models import MultiLabelModel, build_model
-from rebll_avalanche.models.adaptable import only_answering
-from rebll_avalanche.running.environment import versions
-from rebll_avalanche.tables import AnnotationTable, read_table
-from rebll_avalanche.tables.table import check_names
+from rebll_avalanche.learner.methods import check_can_go_on, is_exact, require_exact
+from rebll_avalanche.learner.pictures import Given, find_pictures, is_one, pictures_of
+from rebll_avalanche.learner.reading import folder_of, labelled_pictures
+from rebll_avalanche.learner.revising import Correction
+from rebll_avalanche.learner.storing import Stored, read_stored
+from rebll_avalanche.models import MultiLabelModel
+from rebll_avalanche.tables import read_table
 
 if TYPE_CHECKING:
     from rebll_avalanche.inference.predictor import TrainedModel
-
-# Enough to place a threshold; more would only cost time.
-THRESHOLD_PICTURES = 8192
-
-
-@dataclass(frozen=True)
-class Correction:
-    """What a correction has changed.
-
-    Attributes:
-        pictures: How many were looked at.
-        changed: Labels that are others now, by class.
-    """
-
-    pictures: int
-    changed: dict[str, int]
-
-    def __str__(self) -> str:
-        listed = ", ".join(f"{name} {count}" for name, count in self.changed.items())
-        return f"{self.pictures} pictures, {sum(self.changed.values())} labels changed ({listed or 'none'})"
 
 
 class Learner:
@@ -149,7 +113,7 @@ class Learner:
     @property
     def thresholds(self) -> dict[str, float]:
         """The probability above which each class is called present."""
-        found = self._know.thresholds[self._know.visible].tolist()
+        found = self._know.visible_thresholds.tolist()
         return dict(zip(self.class_names, found, strict=True))
 
     @property
@@ -160,25 +124,9 @@ class Learner:
             RebllError: When the backbone's weights are not those that it learned with.
         """
         if self._features is None:
-            [(name, size)] = self.config.benchmark.views
-            own = self._backbone_weights
-            with only_answering():
-                features = FrozenFeatures(
-                    name,
-                    pretrained=None if own else self.config.benchmark.features_pretrained,
-                    image_size=size,
-                    keep_aspect=True,
-                )
-            if own:
-                features.load_weights(own)
-            found = features.weights_hash()
-            if self._backbone_hash not in (None, found):
-                raise RebllError(
-                    f"this learner was taught with other weights of {name} than those that are here "
-                    f"({str(self._backbone_hash)[:12]}..., found {found[:12]}...): install what it was "
-                    f"taught with, or save it with self_contained=True where that is"
-                )
-            self._features, self._backbone_hash = features, found
+            self._features, self._backbone_hash = answering.build_features(
+                self.config, self._backbone_weights, self._backbone_hash
+            )
         return self._features
 
     # Learning
@@ -205,34 +153,21 @@ class Learner:
         """
         started = time.perf_counter()
         read = read_table(table, images=images, about=about, class_names=class_names)
-        pictures, labels = self._shown(read, table, images, on_error)
-        self._check_names(read)
-        new = tuple(name for name in read.class_names if name not in self.class_names)
-        know, columns = self._know.with_classes(read.class_names)
-        keys = pictures.keys()
-        vectors = self.features.of(pictures)
-        wide = torch.full((len(labels), len(know.columns)), UNKNOWN)
-        wide[:, columns] = labels
-        from rebll_avalanche.learner.teaching import teach
-
-        fresh = len(know.columns) - len(self._know.columns)
-        taught = teach(self.config, self._know.taught, vectors, wide, keys, fresh)
-        know = replace(know, taught=taught)
-        lesson = Lesson(
-            number=len(taught["sizes"]) - 1,
-            source=read.source
-            if isinstance(table, str | os.PathLike) is False
-            else Path(table).name,
-            taught_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            pictures=pictures.names,
-            keys=tuple(keys),
-            new_classes=new,
-            known_classes=tuple(name for name in read.class_names if name not in new),
-            read_as=read.summary,
+        pictures, labels = labelled_pictures(read, folder_of(table, images), on_error)
+        check_class_names(self._know, read)
+        know, lesson = learned(
+            self._know,
+            read,
+            pictures.names,
+            pictures.keys(),
+            self.features.of(pictures),
+            labels,
+            config=self.config,
+            precision=self.precision,
+            source=Path(table).name if isinstance(table, str | os.PathLike) else read.source,
         )
-        know, qualities = self._judged(know, keys, wide)
-        lesson = replace(lesson, qualities=qualities, seconds=time.perf_counter() - started)
-        before = None if self._exact else self._know
+        lesson = replace(lesson, seconds=time.perf_counter() - started)
+        before = None if is_exact(self.config) else self._know
         self._set(replace(know, lessons=(*know.lessons, lesson)), before)
         return lesson
 
@@ -253,21 +188,12 @@ class Learner:
             images: As there.
             about: As there.
         """
-        self._require_exact("correcting labels")
+        require_exact(self.config, "correcting labels")
         read = read_table(table, images=images, about=about)
-        columns = self._know.columns_of(read.class_names)
-        keys = self._known_keys(pictures_of(read, _folder(table, images)))
-        know, ridge = self._know, ridge_of(self._taught)
-        records = records_of(ridge, "correcting labels")
-        labels = torch.full((len(keys), len(know.columns)), UNKNOWN)
-        labels[:, columns] = torch.from_numpy(read.labels).float()
-        was = records.labels[records.known_rows(keys)][:, columns].float()
-        now = labels[:, columns]
-        changed = (annotated(now) & (was != now)).sum(0).tolist()
-        ridge.correct(keys, labels)
-        self._revise(replace(know, taught=with_ridge(self._taught, ridge)))
-        counts = zip(read.class_names, changed, strict=True)
-        return Correction(len(keys), {name: count for name, count in counts if count})
+        pictures = pictures_of(read, folder_of(table, images))
+        know, correction = revising.corrected(self._know, read, pictures)
+        self._revise(know)
+        return correction
 
     def forget(
         self,
@@ -283,38 +209,8 @@ class Learner:
             classes: Their names.
             lesson: Its number.
         """
-        self._require_exact("forgetting")
-        if sum(given is not None for given in (images, classes, lesson)) != 1:
-            raise RebllError(
-                "say what to forget: images=, classes= or lesson=, one of them at a time"
-            )
-        know, ridge = self._know, ridge_of(self._taught)
-        records_of(ridge, "forgetting")
-        if images is not None:
-            listed = [images] if is_one(images) else images
-            keys = self._known_keys(find_pictures(listed))  # type: ignore[arg-type]
-            ridge.forget_images(keys)
-            know = replace(know, lessons=tuple(each.without(keys) for each in know.lessons))
-        elif classes is not None:
-            names = [classes] if isinstance(classes, str) else list(classes)
-            ridge.forget_classes(know.columns_of(names))
-            know = replace(know, forgotten=know.forgotten | set(names))
-        else:
-            assert lesson is not None
-            numbers = [each.number for each in know.lessons]
-            if lesson not in numbers:
-                raise RebllError(f"there is no lesson {lesson}; there are {numbers}")
-            ridge.forget_experience(lesson)
-            left = tuple(each for each in know.lessons if each.number != lesson)
-            named = {name for each in left for name in (*each.new_classes, *each.known_classes)}
-            gone = set(know.columns) - named
-            if gone:  # labels that a correction has given them
-                ridge.forget_classes([know.columns.index(name) for name in sorted(gone)])
-            know = replace(know, lessons=left, forgotten=know.forgotten | gone)
-        if not ridge.records:
-            self._set(Knowledge(), None)  # nothing is left to solve a head from
-            return
-        self._revise(replace(know, taught=with_ridge(self._taught, ridge)))
+        require_exact(self.config, "forgetting")
+        self._revise(revising.without(self._know, images=images, classes=classes, lesson=lesson))
 
     def undo(self) -> Lesson:
         """Be as before the last lesson, which is returned.
@@ -325,7 +221,7 @@ class Learner:
         if not self.lessons:
             raise RebllError("there is no lesson to undo")
         last = self.lessons[-1]
-        if self._exact:
+        if is_exact(self.config):
             self.forget(lesson=last.number)
         elif self._before is None:
             raise RebllError(
@@ -342,23 +238,7 @@ class Learner:
         Raises:
             RebllError: When there is no such class, or another one has that name.
         """
-        know = self._know
-        know.columns_of([old])
-        others = [name for name in know.columns if name != old and name not in know.forgotten]
-        check_names(dict.fromkeys(others, "known") | {new: "the new name"}, "rename")
-        if new in others:
-            raise RebllError(f"there is a class {new!r} already; forget one of the two")
-
-        def renamed(names: Iterable[str]) -> tuple[str, ...]:
-            # A forgotten class of the new name gets the old one: names are those of columns.
-            return tuple({old: new, new: old}.get(name, name) for name in names)
-
-        lessons = tuple(lesson.renamed(old, new) for lesson in know.lessons)
-        forgotten = frozenset(renamed(know.forgotten))
-        self._set(
-            replace(know, columns=renamed(know.columns), forgotten=forgotten, lessons=lessons),
-            None,
-        )
+        self._set(revising.renamed(self._know, old, new), None)
 
     def merge(self, other: Learner) -> None:
         """Learn all lessons of another learner after one's own, from the vectors that it has kept.
@@ -368,11 +248,11 @@ class Learner:
         Raises:
             RebllError: When the two differ in more than what they were taught.
         """
-        self._require_exact("merging")
-        other._require_exact("merging")
+        require_exact(self.config, "merging")
+        require_exact(other.config, "merging")
         if other._know.taught is None:
             return
-        mine, others = (_comparable(each.config) for each in (self, other))
+        mine, others = (revising.comparable(each.config) for each in (self, other))
         if mine != others or self._hash() != other._hash():
             raise RebllError(
                 "the two learners differ in method, backbone or options, so their vectors do not go "
@@ -380,18 +260,8 @@ class Learner:
             )
         if self._know.taught is None:
             self._set(other._know, None)
-            return
-        know, columns = self._know.with_classes(other._know.columns)
-        hidden = other._know.forgotten - set(self._know.class_names)
-        know = replace(know, forgotten=know.forgotten | hidden)
-        ridge, theirs = ridge_of(self._taught), ridge_of(other._taught)
-        first = len(self._taught["sizes"])
-        learn_records(ridge, records_of(theirs, "merging"), columns, first)
-        fresh = len(know.columns) - len(self._know.columns)
-        sizes = [*self._taught["sizes"], fresh, *[0] * (len(other._taught["sizes"]) - 1)]
-        taught = with_ridge(self._taught, ridge) | {"sizes": sizes}
-        added = tuple(replace(each, number=each.number + first) for each in other.lessons)
-        self._revise(replace(know, taught=taught, lessons=(*know.lessons, *added)))
+        else:
+            self._revise(revising.merged(self._know, other._know))
 
     # Answers
 
@@ -401,8 +271,8 @@ class Learner:
 
     def ranked(self, pictures: Given | Iterable[Given]) -> list[dict[str, float]]:
         """Of each picture the probability of every class, highest first."""
-        rows = [zip(self.class_names, row, strict=True) for row in self.scores(pictures).tolist()]
-        return [dict(sorted(row, key=lambda pair: -pair[1])) for row in rows]
+        rows = self.scores(pictures).tolist()
+        return [answering.sorted_scores(self._know, row) for row in rows]
 
     def predict(self, pictures: Given | Iterable[Given]) -> Any:
         """The classes above their thresholds with their probabilities, most probable first.
@@ -416,7 +286,7 @@ class Learner:
         """
         shown = find_pictures(pictures)
         scores = self._probabilities(self.features.of(shown))
-        answers = [self._above(row) for row in scores.tolist()]
+        answers = [answering.classes_above(self._know, row) for row in scores.tolist()]
         if is_one(pictures):
             return answers[0]
         return dict(zip(shown.names, answers, strict=True))
@@ -438,29 +308,12 @@ class Learner:
             class_names: As there.
         """
         read = read_table(table, images=images, about=about, class_names=class_names)
-        pictures, labels = self._shown(read, table, images, "raise")
-        known = [name for name in read.class_names if name in self.class_names]
-        if not known:
-            raise RebllError(
-                f"{read.source} names none of the classes that were learned: "
-                f"{', '.join(self.class_names)}"
-            )
-        columns = [self.class_names.index(name) for name in known]
-        mine = labels[:, [read.class_names.index(name) for name in known]]
-        scores = self.scores(pictures)[:, columns]
-        thresholds = self._know.thresholds[self._know.visible][columns]
-        learned = {key for lesson in self.lessons for key in lesson.keys}
-        return Evaluation(
-            source=read.source,
-            qualities=tuple(class_qualities(known, scores, mine, thresholds)),
-            unknown_classes=tuple(name for name in read.class_names if name not in known),
-            learned_pictures=sum(key in learned for key in pictures.keys()),  # noqa: SIM118
-            pictures=len(pictures),
-        )
+        pictures, labels = labelled_pictures(read, folder_of(table, images))
+        answering.require_known_classes(self._know, read)  # before the time that scores take
+        scores = self.scores(pictures)
+        return answering.evaluation(self._know, read, pictures.keys(), labels, scores)
 
-    def suggest(
-        self, pictures: Given | Iterable[Given], count: int = 20
-    ) -> list[audits.Suggestion]:
+    def suggest(self, pictures: Given | Iterable[Given], count: int = 20) -> list[Suggestion]:
         """Which pictures to label next, and for which classes: those that it is least sure of.
 
         Args:
@@ -469,33 +322,17 @@ class Learner:
         """
         shown = find_pictures(pictures)
         vectors = self.features.of(shown)
-        thresholds = self._know.thresholds[self._know.visible]
-        scores = self._probabilities(vectors)
-        return audits.suggestions(shown.names, vectors, scores, thresholds, self.class_names, count)
+        scores, thresholds = self._probabilities(vectors), self._know.visible_thresholds
+        return suggestions(shown.names, vectors, scores, thresholds, self.class_names, count)
 
-    def audit(self, count: int | None = 100) -> list[audits.Suspect]:
+    def audit(self, count: int | None = 100) -> list[Suspect]:
         """Labels that are probably wrong, worst first, by heads that had not learned from the picture.
 
         Args:
             count: At most so many; all that the thresholds contradict if ``None``.
         """
-        self._require_exact("auditing")
-        know, ridge = self._know, ridge_of(self._taught)
-        visible, records = know.visible, records_of(ridge, "auditing")
-        probabilities, labels = left_out(ridge)
-        names = {
-            key: picture
-            for lesson in know.lessons
-            for picture, key in zip(lesson.pictures, lesson.keys, strict=True)
-        }
-        return audits.suspects(
-            [names.get(key, f"picture {key}") for key in records.index],
-            probabilities[:, visible],
-            labels[:, visible],
-            know.thresholds[visible],
-            know.class_names,
-            count,
-        )
+        require_exact(self.config, "auditing")
+        return answering.wrong_labels(self._know, count)
 
     def trained_model(self, name: str = "learner") -> TrainedModel:
         """The same answers from one network for pictures, for maps of classes and for ONNX.
@@ -503,18 +340,7 @@ class Learner:
         Args:
             name: For messages.
         """
-        from rebll_avalanche.inference.predictor import TrainedModel, with_learned
-
-        [(_, size)] = self.config.benchmark.views
-        return TrainedModel(
-            folder=Path(name),
-            config=self.config,
-            model=with_learned(copy.deepcopy(self.features.model), self._head_model()).eval(),
-            class_names=self.class_names,
-            image_size=size,
-            keep_aspect=True,
-            thresholds=tuple(self.thresholds.values()),
-        )
+        return answering.joined_model(self.config, self._know, self.features, self._head(), name)
 
     # The file
 
@@ -529,18 +355,14 @@ class Learner:
         inside = self_contained or self._backbone_weights is not None
         if self._know.taught is not None and self.config.benchmark.features_pretrained is None:
             inside = True  # nobody could draw these weights again
-        write_learner(
-            target,
-            {
-                "config": self.config.to_dict(),
-                "precision": self.precision,
-                "know": self._know.to_dict(),
-                "before": None if self._before is None else self._before.to_dict(),
-                "backbone_sha256": self._backbone_hash,
-                "backbone": self.features.backbone_state() if inside else None,
-                "versions": versions(),
-            },
-        )
+        Stored(
+            config=self.config,
+            precision=self.precision,
+            know=self._know,
+            before=self._before,
+            backbone_hash=self._backbone_hash,
+            backbone_weights=self.features.backbone_state() if inside else None,
+        ).write(target)
         return target
 
     @classmethod
@@ -550,19 +372,14 @@ class Learner:
         Raises:
             DamagedError: When the file is no learner, or its bytes are not those that were written.
         """
-        place = Path(path).expanduser()
-        state = read_learner(place)
-        try:
-            return cls._from_state(state)
-        except DamagedError as error:
-            raise DamagedError(f"{place}: {error}") from error
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            maker = state.get("versions", {}) if isinstance(state, dict) else {}
-            version = maker.get("rebll-avalanche", "unknown") if isinstance(maker, dict) else ""
-            raise DamagedError(
-                f"{place} does not fit this version of rebll-avalanche; it was written by {version}. "
-                f"({type(error).__name__}: {str(error)[:200]})"
-            ) from error
+        stored, head = read_stored(Path(path).expanduser())
+        made = cls.__new__(cls)
+        made.config, made.precision = stored.config, stored.precision
+        made._know, made._before = stored.know, stored.before
+        made._features, made._model = None, head
+        made._backbone_hash = stored.backbone_hash
+        made._backbone_weights = stored.backbone_weights
+        return made
 
     def push_to_hub(
         self,
@@ -615,54 +432,7 @@ class Learner:
         """
         return cls.load(fetch(repo_id, revision=revision, token=token, endpoint=endpoint))
 
-    @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Learner:
-        made = cls.__new__(cls)
-        made.config = Config.from_dict(state["config"])
-        check_can_go_on(made.config.method_name)
-        made.precision = state["precision"]
-        made._know = Knowledge.from_dict(state["know"])
-        before = state["before"]
-        made._before = None if before is None else Knowledge.from_dict(before)
-        made._backbone_hash = state["backbone_sha256"]
-        made._backbone_weights = state["backbone"]
-        made._features = made._model = None
-        if (
-            made._know.taught is not None
-        ):  # what does not fit is found here, not at the first question
-            answer = made._probabilities(torch.zeros(1, made._know.taught["num_features"]))
-            if answer.shape != (1, len(made.class_names)) or not bool(answer.isfinite().all()):
-                raise DamagedError("its head does not answer for its classes")
-        return made
-
     # Inside
-
-    @property
-    def _exact(self) -> bool:
-        return bool(
-            self.config.method_name == "closed-form"
-            and self.config.method_options.get("keep") == "vectors"
-            and self.config.method_options.get("weighting", "equal") == "equal"
-        )
-
-    def _require_exact(self, purpose: str) -> None:
-        if not self._exact:
-            raise RebllError(
-                f"{purpose} is exact for the closed form that keeps vectors, and {self._description} "
-                "cannot do it: what it learned from a picture is spread over all of its weights. Teach a "
-                "new Learner(), or go on with the next lesson"
-            )
-
-    @property
-    def _description(self) -> str:
-        keep = self.config.method_options.get("keep")
-        return self.config.method_name + (f" with keep={keep!r}" if keep else "")
-
-    @property
-    def _taught(self) -> dict[str, Any]:
-        if self._know.taught is None:
-            raise RebllError("this learner has not been taught anything yet: call learn(table)")
-        return self._know.taught
 
     def _hash(self) -> str:
         if self._backbone_hash is None:
@@ -673,118 +443,13 @@ class Learner:
         self._know, self._before, self._model = know, before, None
 
     def _revise(self, know: Knowledge) -> None:
-        """After a change without training: thresholds follow."""
-        self._set(self._judged(know)[0], None)
+        """After an exact change without training: thresholds follow."""
+        self._set(with_thresholds(know, self.precision)[0], None)
 
-    def _judged(
-        self, know: Knowledge, keys: Sequence[int] = (), labels: Tensor | None = None
-    ) -> tuple[Knowledge, tuple[ClassQuality, ...]]:
-        """Thresholds from scores of pictures that were left out, and how good these are on a lesson.
-
-        Args:
-            know: Whose thresholds.
-            keys: The pictures of the lesson.
-            labels: As the lesson gives them.
-        """
-        if not self._exact or know.taught is None:
-            return know, ()
-        ridge = ridge_of(know.taught)
-        everything = list(records_of(ridge, "choosing thresholds").index)
-        sample = everything[:: -(-len(everything) // THRESHOLD_PICTURES)]
-        asked = list(dict.fromkeys([*sample, *keys]))
-        scores, given = left_out(ridge, asked)
-        found = best_thresholds(scores[: len(sample)], given[: len(sample)], self.precision)
-        know = replace(know, thresholds=found)
-        if labels is None:
-            return know, ()
-        place = {key: row for row, key in enumerate(asked)}
-        mine, visible = scores[[place[key] for key in keys]], know.visible
-        qualities = class_qualities(
-            know.class_names, mine[:, visible], labels[:, visible], found[visible]
-        )
-        return know, tuple(qualities)
-
-    def _head_model(self) -> MultiLabelModel:
-        """What was learned, from vectors to the logits of all classes that can be named."""
+    def _head(self) -> MultiLabelModel:
         if self._model is None:
-            taught = self._taught
-            with only_answering():
-                model = build_model(
-                    "vector", head=taught["head"], in_features=taught["num_features"]
-                )
-            state, visible = dict(taught["strategy"]["model"]), self._know.visible
-            if self._know.forgotten:  # only heads with a row per class can forget one
-                state |= {name: state[name][visible] for name in ("head.weight", "head.bias")}
-            model.load_state_dict(state)
-            self._model = model.eval()
+            self._model = answering.build_head(self._know)
         return self._model
 
-    @torch.inference_mode()
     def _probabilities(self, vectors: Tensor) -> Tensor:
-        scores: Tensor = self._head_model()(vectors).sigmoid()
-        return scores
-
-    def _above(self, row: list[float]) -> dict[str, float]:
-        found = zip(self.class_names, row, self.thresholds.values(), strict=True)
-        above = [(name, score) for name, score, threshold in found if score > threshold]
-        return dict(sorted(above, key=lambda pair: -pair[1]))
-
-    def _check_names(self, read: AnnotationTable) -> None:
-        known = dict.fromkeys(self.class_names, "known already")
-        check_names(known | dict.fromkeys(read.class_names, "the table"), read.source)
-
-    def _shown(
-        self,
-        read: AnnotationTable,
-        table: Any,
-        images: str | os.PathLike[str] | None,
-        on_error: str,
-    ) -> tuple[Pictures, Tensor]:
-        """The pictures of a table, each once, and their labels."""
-        pictures = pictures_of(read, _folder(table, images))
-        labels = torch.from_numpy(read.labels).float()
-        if on_error == "skip":
-            rows = pictures.readable()
-            pictures, labels = pictures.chosen(rows), labels[rows]
-            if not rows:
-                raise RebllError(f"{read.source}: none of {len(read)} pictures can be read")
-        else:
-            read.require_pictures()
-        return pictures, labels
-
-    def _known_keys(self, pictures: Pictures) -> list[int]:
-        """Pictures that were learned, by content where they are there and by name elsewhere."""
-        learned = {key for lesson in self.lessons for key in lesson.keys}
-        found, strangers = [], []
-        for row, (name, given) in enumerate(zip(pictures.names, pictures.given, strict=True)):
-            there = not isinstance(given, str) or os.path.isfile(given)
-            key = pictures.chosen([row]).keys()[0] if there else None
-            if key not in learned:
-                key = self._know.key_of(name)
-            if key is None:
-                strangers.append(name)
-            else:
-                found.append(key)
-        if strangers:
-            first = ", ".join(strangers[:3]) + (", ..." if len(strangers) > 3 else "")
-            raise RebllError(
-                f"{len(strangers)} of {len(pictures)} pictures were never learned: {first}; teach them "
-                "with learn"
-            )
-        return found
-
-
-def _folder(table: Any, images: str | os.PathLike[str] | None) -> Path | None:
-    """What the names of a table's pictures are relative to."""
-    if images is not None:
-        return Path(images).expanduser()
-    if isinstance(table, str | os.PathLike):
-        path = Path(table).expanduser()
-        return path if path.is_dir() else path.parent
-    return None
-
-
-def _comparable(config: Config) -> dict[str, Any]:
-    """What two learners must have in common."""
-    plain = config.to_dict()
-    return {name: plain[name] for name in ("benchmark", "model", "method")}
+        return answering.probabilities(self._head(), vectors)

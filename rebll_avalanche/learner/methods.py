@@ -1,8 +1,13 @@
-"""Which methods can go on when the old data are gone."""
+"""Which methods can go on when the old data are gone, and which can change what they learned, exactly."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rebll_avalanche.errors import RebllError
+
+if TYPE_CHECKING:
+    from rebll_avalanche.configuration.config import Config
 
 _ALL_DATA = "it learns from all data at once, and the old ones may be gone"
 _BUFFER = "its buffer refers to pictures of earlier data sets, which may be gone"
@@ -36,4 +41,29 @@ def check_can_go_on(method: str) -> None:
         raise RebllError(
             f"{method} cannot be a learner: {REFUSED[method]}; choose closed-form, rebll or der++, or use "
             "`rebll run`"
+        )
+
+
+def is_exact(config: Config) -> bool:
+    """Whether lessons can be corrected and forgotten exactly: the closed form that keeps vectors."""
+    return bool(
+        config.method_name == "closed-form"
+        and config.method_options.get("keep") == "vectors"
+        and config.method_options.get("weighting", "equal") == "equal"
+    )
+
+
+def require_exact(config: Config, purpose: str) -> None:
+    """Refuse what only an exact method can do.
+
+    Raises:
+        RebllError: With the reason and the way out.
+    """
+    if not is_exact(config):
+        keep = config.method_options.get("keep")
+        description = config.method_name + (f" with keep={keep!r}" if keep else "")
+        raise RebllError(
+            f"{purpose} is exact for the closed form that keeps vectors, and {description} "
+            "cannot do it: what it learned from a picture is spread over all of its weights. Teach a "
+            "new Learner(), or go on with the next lesson"
         )

@@ -57,7 +57,7 @@ def test_lessons_equal_one_lesson_with_all_labels(month, small, draw):
     picture = draw(["green"], 5)
     gap = (whole.scores(picture) - halves.scores(picture)).abs().max()
     assert gap < 0.05  # calibrated on other samples; the head itself is the same
-    one, two = (ridge_of(each._taught).head_so_far()[0] for each in (whole, halves))
+    one, two = (ridge_of(each._know.require_taught()).head_so_far()[0] for each in (whole, halves))
     torch.testing.assert_close(one.weight, two.weight, rtol=1e-5, atol=1e-7)
 
 
@@ -128,7 +128,9 @@ def test_wrong_labels_are_found_and_corrected(month, small):
         (right.parent / name).unlink()
     changed = learner.correct(corrections, about=["red", "green"])
     assert changed.changed == {"red": 3}
-    ours, theirs = (ridge_of(each._taught).head_so_far()[0] for each in (learner, taught_right))
+    ours, theirs = (
+        ridge_of(each._know.require_taught()).head_so_far()[0] for each in (learner, taught_right)
+    )
     torch.testing.assert_close(ours.weight, theirs.weight, rtol=1e-5, atol=1e-8)
 
     strangers = right.with_name("strangers.csv")
@@ -160,7 +162,9 @@ def test_forgetting_leaves_what_the_rest_teaches(month, small, draw):
     fewer.write_text("\n".join(line for line in lines if line[:7] not in ("march5.", "march6.")))
     expected = small()
     expected.learn(fewer)
-    ours, theirs = (ridge_of(each._taught).head_so_far()[0] for each in (both, expected))
+    ours, theirs = (
+        ridge_of(each._know.require_taught()).head_so_far()[0] for each in (both, expected)
+    )
     torch.testing.assert_close(ours.weight[:, :2], theirs.weight, rtol=1e-5, atol=1e-8)
 
     both.forget(classes="red")

@@ -37,7 +37,7 @@ def test_memory_keeps_what_it_needs_within_its_budget(month, small):
     learner = small(method="rebll", mem_size=6, training={"epochs": 1, "device": "cpu"})
     for number in range(3):
         learner.learn(month(f"month{number}", ["red", "green"], count=12, seed=number))
-    archive = learner._taught["archive"]
+    archive = learner._know.require_taught()["archive"]
     assert sum(map(len, archive.values())) == 6
     assert len(archive) > 1
 

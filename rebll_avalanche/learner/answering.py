@@ -1,0 +1,171 @@
+"""From pictures to answers: the frozen backbone, the head that was learned, what its scores say."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from rebll_avalanche.benchmarks.features import FrozenFeatures
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.errors import RebllError
+from rebll_avalanche.learner.audit import Suspect, suspects
+from rebll_avalanche.learner.knowledge import Knowledge
+from rebll_avalanche.learner.lesson import Evaluation
+from rebll_avalanche.learner.quality import class_qualities
+from rebll_avalanche.learner.ridge import left_out, records_of, ridge_of
+from rebll_avalanche.models import MultiLabelModel, build_model
+from rebll_avalanche.models.adaptable import only_answering
+from rebll_avalanche.tables import AnnotationTable
+
+if TYPE_CHECKING:
+    from rebll_avalanche.inference.predictor import TrainedModel
+
+
+def build_features(
+    config: Config, weights: dict[str, Tensor] | None, expected_hash: str | None
+) -> tuple[FrozenFeatures, str]:
+    """What makes vectors of pictures, and the hash of its weights.
+
+    Args:
+        config: Of the learner.
+        weights: Of the backbone, if they came with the file.
+        expected_hash: Of the weights that it learned with, if it has learned.
+
+    Raises:
+        RebllError: When the weights are others.
+    """
+    [(name, size)] = config.benchmark.views
+    with only_answering():
+        features = FrozenFeatures(
+            name,
+            pretrained=None if weights else config.benchmark.features_pretrained,
+            image_size=size,
+            keep_aspect=True,
+        )
+    if weights:
+        features.load_weights(weights)
+    found = features.weights_hash()
+    if expected_hash not in (None, found):
+        raise RebllError(
+            f"this learner was taught with other weights of {name} than those that are here "
+            f"({str(expected_hash)[:12]}..., found {found[:12]}...): install what it was "
+            f"taught with, or save it with self_contained=True where that is"
+        )
+    return features, found
+
+
+def build_head(know: Knowledge) -> MultiLabelModel:
+    """What was learned, from vectors to the logits of all classes that can be named."""
+    taught = know.require_taught()
+    with only_answering():
+        model = build_model("vector", head=taught["head"], in_features=taught["num_features"])
+    state, visible = dict(taught["strategy"]["model"]), know.visible
+    if know.forgotten:  # only heads with a row per class can forget one
+        state |= {name: state[name][visible] for name in ("head.weight", "head.bias")}
+    model.load_state_dict(state)
+    return model.eval()
+
+
+@torch.inference_mode()
+def probabilities(head: MultiLabelModel, vectors: Tensor) -> Tensor:
+    """``[pictures, classes]``, of all classes that can be named."""
+    scores: Tensor = head(vectors).sigmoid()
+    return scores
+
+
+def sorted_scores(know: Knowledge, row: Sequence[float]) -> dict[str, float]:
+    """The probability of every class, highest first."""
+    pairs = zip(know.class_names, row, strict=True)
+    return dict(sorted(pairs, key=lambda pair: -pair[1]))
+
+
+def classes_above(know: Knowledge, row: Sequence[float]) -> dict[str, float]:
+    """The classes above their thresholds, most probable first."""
+    thresholds = know.visible_thresholds.tolist()
+    found = zip(know.class_names, row, thresholds, strict=True)
+    above = [(name, score) for name, score, threshold in found if score > threshold]
+    return dict(sorted(above, key=lambda pair: -pair[1]))
+
+
+def require_known_classes(know: Knowledge, read: AnnotationTable) -> list[str]:
+    """The classes of a table that were learned.
+
+    Raises:
+        RebllError: When there are none.
+    """
+    known = [name for name in read.class_names if name in know.class_names]
+    if not known:
+        raise RebllError(
+            f"{read.source} names none of the classes that were learned: "
+            f"{', '.join(know.class_names)}"
+        )
+    return known
+
+
+def evaluation(
+    know: Knowledge, read: AnnotationTable, keys: Sequence[int], labels: Tensor, scores: Tensor
+) -> Evaluation:
+    """How right scores are.
+
+    Args:
+        know: Whose thresholds and lessons.
+        read: The table, with at least one known class.
+        keys: Of its pictures.
+        labels: ``[pictures, classes of the table]``.
+        scores: ``[pictures, classes that can be named]``.
+    """
+    known = require_known_classes(know, read)
+    columns = [know.class_names.index(name) for name in known]
+    given = labels[:, [read.class_names.index(name) for name in known]]
+    thresholds = know.visible_thresholds[columns]
+    learned = know.learned_keys
+    return Evaluation(
+        source=read.source,
+        qualities=tuple(class_qualities(known, scores[:, columns], given, thresholds)),
+        unknown_classes=tuple(name for name in read.class_names if name not in known),
+        learned_pictures=sum(key in learned for key in keys),
+        pictures=len(keys),
+    )
+
+
+def wrong_labels(know: Knowledge, count: int | None) -> list[Suspect]:
+    """Labels that leave-one-out scores contradict; see :meth:`Learner.audit`."""
+    ridge = ridge_of(know.require_taught())
+    visible, records = know.visible, records_of(ridge, "auditing")
+    scores, labels = left_out(ridge)
+    names = {
+        key: picture
+        for lesson in know.lessons
+        for picture, key in zip(lesson.pictures, lesson.keys, strict=True)
+    }
+    return suspects(
+        [names.get(key, f"picture {key}") for key in records.index],
+        scores[:, visible],
+        labels[:, visible],
+        know.visible_thresholds,
+        know.class_names,
+        count,
+    )
+
+
+def joined_model(
+    config: Config, know: Knowledge, features: FrozenFeatures, head: MultiLabelModel, name: str
+) -> TrainedModel:
+    """Backbone and head as one network; see :meth:`Learner.trained_model`."""
+    from rebll_avalanche.inference.predictor import TrainedModel, with_learned
+
+    [(_, size)] = config.benchmark.views
+    return TrainedModel(
+        folder=Path(name),
+        config=config,
+        model=with_learned(copy.deepcopy(features.model), head).eval(),
+        class_names=know.class_names,
+        image_size=size,
+        keep_aspect=True,
+        thresholds=tuple(know.visible_thresholds.tolist()),
+    )

@@ -1,0 +1,76 @@
+"""One lesson: from a table's vectors and labels to what is known after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+
+import torch
+from torch import Tensor
+
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.labels import UNKNOWN
+from rebll_avalanche.learner.judging import with_thresholds
+from rebll_avalanche.learner.knowledge import Knowledge
+from rebll_avalanche.learner.lesson import Lesson
+from rebll_avalanche.learner.methods import is_exact
+from rebll_avalanche.tables import AnnotationTable
+from rebll_avalanche.tables.table import check_names
+
+
+def check_class_names(know: Knowledge, read: AnnotationTable) -> None:
+    """Refuse names of classes that could be confused with each other or with known ones."""
+    known = dict.fromkeys(know.class_names, "known already")
+    check_names(known | dict.fromkeys(read.class_names, "the table"), read.source)
+
+
+def learned(
+    know: Knowledge,
+    read: AnnotationTable,
+    pictures: Sequence[str],
+    keys: Sequence[int],
+    vectors: Tensor,
+    labels: Tensor,
+    *,
+    config: Config,
+    precision: float | None,
+    source: str,
+) -> tuple[Knowledge, Lesson]:
+    """What is known after one more lesson, and the lesson, whose ``seconds`` the caller fills in.
+
+    Args:
+        know: What was known before; it is not changed.
+        read: The table.
+        pictures: Names of its pictures.
+        keys: What tells these apart.
+        vectors: ``[pictures, features]``.
+        labels: ``[pictures, classes of the table]``.
+        config: Of the learner.
+        precision: Of the learner.
+        source: What the lesson says that it was taught from.
+    """
+    # Imported here because it needs Avalanche, which answering does not.
+    from rebll_avalanche.learner.teaching import teach
+
+    new = tuple(name for name in read.class_names if name not in know.class_names)
+    wider, columns = know.with_classes(read.class_names)
+    wide = torch.full((len(labels), len(wider.columns)), UNKNOWN)
+    wide[:, columns] = labels
+    fresh = len(wider.columns) - len(know.columns)
+    taught = teach(config, know.taught, vectors, wide, keys, fresh)
+    after = replace(wider, taught=taught)
+    lesson = Lesson(
+        number=len(taught["sizes"]) - 1,
+        source=source,
+        taught_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        pictures=tuple(pictures),
+        keys=tuple(keys),
+        new_classes=new,
+        known_classes=tuple(name for name in read.class_names if name not in new),
+        read_as=read.summary,
+    )
+    if is_exact(config):
+        after, qualities = with_thresholds(after, precision, keys, wide)
+        lesson = replace(lesson, qualities=qualities)
+    return after, lesson

@@ -1,0 +1,73 @@
+"""From a table or a list to the pictures that are meant: those to learn from, and those learned before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rebll_avalanche.errors import RebllError
+from rebll_avalanche.learner.knowledge import Knowledge
+from rebll_avalanche.learner.pictures import Pictures, pictures_of
+from rebll_avalanche.tables import AnnotationTable
+
+
+def folder_of(table: Any, images: str | os.PathLike[str] | None) -> Path | None:
+    """What the names of a table's pictures are relative to."""
+    if images is not None:
+        return Path(images).expanduser()
+    if isinstance(table, str | os.PathLike):
+        path = Path(table).expanduser()
+        return path if path.is_dir() else path.parent
+    return None
+
+
+def labelled_pictures(
+    read: AnnotationTable, folder: Path | None, on_error: str = "raise"
+) -> tuple[Pictures, Tensor]:
+    """The pictures of a table, each once, and their labels.
+
+    Args:
+        read: The table.
+        folder: What its names are relative to.
+        on_error: Refuse unreadable pictures (``"raise"``), or leave them out (``"skip"``).
+    """
+    pictures = pictures_of(read, folder)
+    labels = torch.from_numpy(read.labels).float()
+    if on_error == "skip":
+        rows = pictures.readable()
+        pictures, labels = pictures.chosen(rows), labels[rows]
+        if not rows:
+            raise RebllError(f"{read.source}: none of {len(read)} pictures can be read")
+    else:
+        read.require_pictures()
+    return pictures, labels
+
+
+def known_keys(know: Knowledge, pictures: Pictures) -> list[int]:
+    """The keys of pictures that were learned, by content where the file is there and by name elsewhere.
+
+    Raises:
+        RebllError: When some were never learned.
+    """
+    learned = know.learned_keys
+    found, strangers = [], []
+    for row, (name, given) in enumerate(zip(pictures.names, pictures.given, strict=True)):
+        there = not isinstance(given, str) or os.path.isfile(given)
+        key = pictures.chosen([row]).keys()[0] if there else None
+        if key not in learned:
+            key = know.key_of(name)
+        if key is None:
+            strangers.append(name)
+        else:
+            found.append(key)
+    if strangers:
+        first = ", ".join(strangers[:3]) + (", ..." if len(strangers) > 3 else "")
+        raise RebllError(
+            f"{len(strangers)} of {len(pictures)} pictures were never learned: {first}; teach them "
+            "with learn"
+        )
+    return found

@@ -1,0 +1,164 @@
+"""Changes of what is known without training: each function takes one :class:`Knowledge` and returns another.
+
+Thresholds are those of before; see :func:`~rebll_avalanche.learner.judging.with_thresholds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from rebll_avalanche.closed_form.learner import RidgeLearner
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.errors import RebllError
+from rebll_avalanche.labels import UNKNOWN, annotated
+from rebll_avalanche.learner.knowledge import Knowledge
+from rebll_avalanche.learner.pictures import Given, Pictures, find_pictures, is_one
+from rebll_avalanche.learner.reading import known_keys
+from rebll_avalanche.learner.ridge import learn_records, records_of, ridge_of, with_ridge
+from rebll_avalanche.tables import AnnotationTable
+from rebll_avalanche.tables.table import check_names
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What a correction has changed.
+
+    Attributes:
+        pictures: How many were looked at.
+        changed: Labels that are others now, by class.
+    """
+
+    pictures: int
+    changed: dict[str, int]
+
+    def __str__(self) -> str:
+        listed = ", ".join(f"{name} {count}" for name, count in self.changed.items())
+        return f"{self.pictures} pictures, {sum(self.changed.values())} labels changed ({listed or 'none'})"
+
+
+def corrected(
+    know: Knowledge, read: AnnotationTable, pictures: Pictures
+) -> tuple[Knowledge, Correction]:
+    """With the labels that a table gives to pictures that were learned before.
+
+    Args:
+        know: What an exact method has learned.
+        read: The table, with known classes only.
+        pictures: Those of the table.
+    """
+    columns = know.columns_of(read.class_names)
+    keys = known_keys(know, pictures)
+    taught = know.require_taught()
+    ridge = ridge_of(taught)
+    records = records_of(ridge, "correcting labels")
+    labels = torch.full((len(keys), len(know.columns)), UNKNOWN)
+    labels[:, columns] = torch.from_numpy(read.labels).float()
+    was = records.labels[records.known_rows(keys)][:, columns].float()
+    now = labels[:, columns]
+    changed = (annotated(now) & (was != now)).sum(0).tolist()
+    ridge.correct(keys, labels)
+    counts = zip(read.class_names, changed, strict=True)
+    correction = Correction(len(keys), {name: count for name, count in counts if count})
+    return replace(know, taught=with_ridge(taught, ridge)), correction
+
+
+def without(
+    know: Knowledge,
+    *,
+    images: Given | Iterable[Given] | None = None,
+    classes: str | Iterable[str] | None = None,
+    lesson: int | None = None,
+) -> Knowledge:
+    """As if pictures, classes or a lesson had never come; see :meth:`Learner.forget`."""
+    if sum(given is not None for given in (images, classes, lesson)) != 1:
+        raise RebllError("say what to forget: images=, classes= or lesson=, one of them at a time")
+    taught = know.require_taught()
+    ridge = ridge_of(taught)
+    records_of(ridge, "forgetting")
+    if images is not None:
+        know = _without_pictures(know, ridge, images)
+    elif classes is not None:
+        names = [classes] if isinstance(classes, str) else list(classes)
+        ridge.forget_classes(know.columns_of(names))
+        know = replace(know, forgotten=know.forgotten | set(names))
+    else:
+        assert lesson is not None
+        know = _without_lesson(know, ridge, lesson)
+    if not ridge.records:
+        return Knowledge()  # nothing is left to solve a head from
+    return replace(know, taught=with_ridge(taught, ridge))
+
+
+def _without_pictures(
+    know: Knowledge, ridge: RidgeLearner, images: Given | Iterable[Given]
+) -> Knowledge:
+    listed = [images] if is_one(images) else images
+    keys = known_keys(know, find_pictures(listed))  # type: ignore[arg-type]
+    ridge.forget_images(keys)
+    return replace(know, lessons=tuple(each.without(keys) for each in know.lessons))
+
+
+def _without_lesson(know: Knowledge, ridge: RidgeLearner, lesson: int) -> Knowledge:
+    numbers = [each.number for each in know.lessons]
+    if lesson not in numbers:
+        raise RebllError(f"there is no lesson {lesson}; there are {numbers}")
+    ridge.forget_experience(lesson)
+    left = tuple(each for each in know.lessons if each.number != lesson)
+    named = {name for each in left for name in (*each.new_classes, *each.known_classes)}
+    gone = set(know.columns) - named
+    if gone:  # labels that a correction has given them
+        ridge.forget_classes([know.columns.index(name) for name in sorted(gone)])
+    return replace(know, lessons=left, forgotten=know.forgotten | gone)
+
+
+def renamed(know: Knowledge, old: str, new: str) -> Knowledge:
+    """With another name for a class."""
+    know.columns_of([old])
+    others = [name for name in know.columns if name != old and name not in know.forgotten]
+    check_names(dict.fromkeys(others, "known") | {new: "the new name"}, "rename")
+    if new in others:
+        raise RebllError(f"there is a class {new!r} already; forget one of the two")
+
+    def swapped(names: Iterable[str]) -> tuple[str, ...]:
+        # A forgotten class of the new name gets the old one: names are those of columns.
+        return tuple({old: new, new: old}.get(name, name) for name in names)
+
+    return replace(
+        know,
+        columns=swapped(know.columns),
+        forgotten=frozenset(swapped(know.forgotten)),
+        lessons=tuple(lesson.renamed(old, new) for lesson in know.lessons),
+    )
+
+
+def merged(know: Knowledge, other: Knowledge) -> Knowledge:
+    """With all lessons of another learner after one's own; both have been taught.
+
+    Args:
+        know: One's own.
+        other: Of a learner that is :func:`comparable`.
+    """
+    mine, theirs = know.require_taught(), other.require_taught()
+    wider, columns = know.with_classes(other.columns)
+    hidden = other.forgotten - set(know.class_names)
+    ridge, first = ridge_of(mine), len(mine["sizes"])
+    learn_records(ridge, records_of(ridge_of(theirs), "merging"), columns, first)
+    fresh = len(wider.columns) - len(know.columns)
+    sizes = [*mine["sizes"], fresh, *[0] * (len(theirs["sizes"]) - 1)]
+    added = tuple(replace(each, number=each.number + first) for each in other.lessons)
+    return replace(
+        wider,
+        forgotten=wider.forgotten | hidden,
+        taught=with_ridge(mine, ridge) | {"sizes": sizes},
+        lessons=(*know.lessons, *added),
+    )
+
+
+def comparable(config: Config) -> dict[str, Any]:
+    """The settings that two learners must have in common to be merged."""
+    plain = config.to_dict()
+    return {name: plain[name] for name in ("benchmark", "model", "method")}

@@ -1,0 +1,101 @@
+"""The parts of a learner that its file holds, and the checks when they come back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.errors import DamagedError
+from rebll_avalanche.learner.answering import build_head, probabilities
+from rebll_avalanche.learner.file import read_learner, write_learner
+from rebll_avalanche.learner.knowledge import Knowledge
+from rebll_avalanche.learner.methods import check_can_go_on
+from rebll_avalanche.models import MultiLabelModel
+from rebll_avalanche.running.environment import versions
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """What a file holds.
+
+    Attributes:
+        config: Of the learner.
+        precision: That thresholds keep.
+        know: What was learned.
+        before: What was known before the last lesson, for methods that train.
+        backbone_hash: Of the backbone's weights, if they were ever loaded.
+        backbone_weights: These weights, if the file is self-contained.
+    """
+
+    config: Config
+    precision: float | None
+    know: Knowledge
+    before: Knowledge | None
+    backbone_hash: str | None
+    backbone_weights: dict[str, Tensor] | None
+
+    def write(self, path: Path) -> None:
+        """Write the file; the old one stays until the new one is complete."""
+        write_learner(
+            path,
+            {
+                "config": self.config.to_dict(),
+                "precision": self.precision,
+                "know": self.know.to_dict(),
+                "before": None if self.before is None else self.before.to_dict(),
+                "backbone_sha256": self.backbone_hash,
+                "backbone": self.backbone_weights,
+                "versions": versions(),
+            },
+        )
+
+
+def read_stored(path: Path) -> tuple[Stored, MultiLabelModel | None]:
+    """What :meth:`Stored.write` wrote, and the head that was learned, if any.
+
+    Raises:
+        DamagedError: When the file is no learner, or its bytes are not those that were written.
+    """
+    state = read_learner(path)
+    try:
+        stored = _from_state(state)
+        return stored, _checked_head(stored.know)
+    except DamagedError as error:
+        raise DamagedError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        maker = state.get("versions", {}) if isinstance(state, dict) else {}
+        version = maker.get("rebll-avalanche", "unknown") if isinstance(maker, dict) else ""
+        raise DamagedError(
+            f"{path} does not fit this version of rebll-avalanche; it was written by {version}. "
+            f"({type(error).__name__}: {str(error)[:200]})"
+        ) from error
+
+
+def _from_state(state: dict[str, Any]) -> Stored:
+    config = Config.from_dict(state["config"])
+    check_can_go_on(config.method_name)
+    before = state["before"]
+    return Stored(
+        config=config,
+        precision=state["precision"],
+        know=Knowledge.from_dict(state["know"]),
+        before=None if before is None else Knowledge.from_dict(before),
+        backbone_hash=state["backbone_sha256"],
+        backbone_weights=state["backbone"],
+    )
+
+
+def _checked_head(know: Knowledge) -> MultiLabelModel | None:
+    """The head, after one question: what does not fit is found here, not when somebody asks."""
+    if know.taught is None:
+        return None
+    head = build_head(know)
+    answer = probabilities(head, torch.zeros(1, know.taught["num_features"]))
+    if answer.shape != (1, len(know.class_names)) or not bool(answer.isfinite().all()):
+        raise DamagedError("its head does not answer for its classes")
+    return head
