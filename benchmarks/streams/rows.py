@@ -1,6 +1,6 @@
 """One row per run of ``benchmarks/paper/streams.yaml``: what each method keeps in each kind of stream.
 
-    python benchmarks/streams/rows.py RUNS/* > benchmarks/streams/methods.csv
+python benchmarks/streams/rows.py RUNS/* > benchmarks/streams/methods.csv
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class RidgeLearner:
         """
         self._check_batch(vectors, labels, images)
         if number is not None:
-            check_number("number", number, 0, whole=True)
+            check_number("number", number, NOT_GIVEN, whole=True)  # of labels that came later
         self.begin(labels, number=number)
         self.observe(vectors, labels, images)
         self.end()

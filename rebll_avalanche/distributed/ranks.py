@@ -31,11 +31,17 @@ def start() -> bool:
         return True
     if not all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")):
         return False
+    backend = "gloo"
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        dist.init_process_group(timeout=PATIENCE)
-    else:
-        dist.init_process_group("gloo", timeout=PATIENCE)
+        backend = "cpu:gloo,cuda:nccl"
+    from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
+
+    store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
+    # torchrun keeps one store over its restarts, in which a rank could find the address of one that died.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    own = PrefixStore(f"attempt-{attempt}", store)
+    dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=PATIENCE)
     return True
 
 

@@ -316,3 +316,19 @@ def test_fingerprints_tell_images_apart():
     images = torch.rand(3, 4)
     assert fingerprints(images) == fingerprints(images.clone())
     assert len(set(fingerprints(images))) == 3
+
+
+def test_labels_of_a_class_that_their_lesson_never_named_can_come_later(data):
+    vectors, labels = data
+    lessons = stream(labels, "once")
+    learner = taught(vectors, lessons, keep="vectors")
+    assert learner.guess_share > 0  # so that a correction learns all lessons again
+    rows, _ = lessons[0]
+    late = torch.full((len(rows), CLASSES), UNKNOWN)
+    late[:, 4:] = labels[rows, 4:]
+    learner.correct(rows.tolist(), late)
+    again = taught(vectors, lessons, keep="vectors")
+    again.learn(vectors[rows], late, rows.tolist(), number=len(lessons))
+    assert learner.annotated.tolist() == again.annotated.tolist()
+    heads = [one.head_so_far()[0].weight for one in (learner, again)]  # before calibration
+    assert torch.allclose(*heads, atol=1e-8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +14,9 @@ TOOLS = Path(__file__).parents[2] / "docs" / "tools"
 @pytest.fixture(scope="session")
 def tools() -> Iterator[None]:
     """Makes the modules of docs/tools importable by their names, and forgets them afterwards."""
-    known = set(sys.modules)
     sys.path.insert(0, str(TOOLS))
     yield
     sys.path.remove(str(TOOLS))
-    for name in set(sys.modules) - known:
-        if importlib.util.find_spec(name.split(".")[0]) is None:
+    for name, module in list(sys.modules.items()):
+        if TOOLS in Path(getattr(module, "__file__", None) or "").parents:
             del sys.modules[name]
