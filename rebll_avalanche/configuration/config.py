@@ -392,10 +392,10 @@ def check_keys(settings: Mapping[str, Any], known: Iterable[str], whose: str = "
         ValueError: Naming the first unknown setting and the nearest valid ones.
     """
     known = list(known)
+    sections = {section_of(name) for name in known}
     for section, value in settings.items():
         inner = isinstance(value, Mapping) and section not in known
-        sections = {section_of(name) for name in known}
-        inner = inner and (bool(value) or section in sections)
+        inner = inner and (bool(value) or section in sections)  # an empty one is named itself
         for key in [f"{section}.{name}" for name in value] if inner else [str(section)]:
             if key not in known:
                 own = section_of(key)
