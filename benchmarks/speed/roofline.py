@@ -74,12 +74,12 @@ def passes(backbone: str, images: Tensor) -> dict[str, Callable[[], None]]:
         model.train().zero_grad()
         model(images).square().mean().backward()
 
-    answering = build_model(backbone).eval()
-    answering.head.grow(20)
+    inference = build_model(backbone).eval()
+    inference.head.grow(20)
 
     @torch.inference_mode()
     def answer() -> None:
-        answering(images)
+        inference(images)
 
     return {"evaluation": answer, "training": train}
 

@@ -72,7 +72,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links as the repository has them become links of the site; pictures wait for their drawing."""
     uri = page.file.src_uri
     markdown = _FIGURE.sub(_place, markdown)
-    markdown = markdown.replace("<!-- companions -->", pages.companions())
+    markdown = markdown.replace("<!-- compatibility -->", pages.compatibility())
     markdown = _FLOWCHART.sub(lambda found: pages.flowchart_table(found[1]), markdown)
     return _LINK.sub(lambda link: relinked(link, uri, files.get_file_from_path), markdown)
 

@@ -108,9 +108,9 @@ def _checked() -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in rows if len(row) == 4}
 
 
-def companions() -> str:
-    """Which parts of Avalanche learn from partial labels; companions.py has tried them."""
-    with open(HERE / "companions.csv", newline="") as file:
+def compatibility() -> str:
+    """Which parts of Avalanche learn from partial labels; compatibility.py has tried them."""
+    with open(HERE / "compatibility.csv", newline="") as file:
         headings, *rows = csv.reader(file)
     lines = [headings, ["---"] * 3, *([f"`{row[0]}`", *row[1:]] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

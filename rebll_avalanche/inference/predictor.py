@@ -20,7 +20,7 @@ from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.manifest import check_manifest
 from rebll_avalanche.models import GrowingHead, MultiLabelModel
-from rebll_avalanche.models.adaptable import only_answering
+from rebll_avalanche.models.adaptable import inference_only
 from rebll_avalanche.models.heads import GrowingLinear
 from rebll_avalanche.models.weights import not_finite
 from rebll_avalanche.models.windows import PER_SIDE
@@ -137,7 +137,7 @@ def load_run(folder: str | Path) -> TrainedModel:
     if folder is None:
         raise TypeError("folder must be the path of a run, got None")
     check_path("folder", folder)
-    with only_answering():
+    with inference_only():
         return _load(Path(folder))
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from rebll_avalanche.benchmarks.features import FrozenFeatures
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import RebllError
-from rebll_avalanche.learner import answering, revising
+from rebll_avalanche.learner import predicting, revising
 from rebll_avalanche.learner.audit import Suggestion, Suspect, suggestions
 from rebll_avalanche.learner.hub import fetch, push
 from rebll_avalanche.learner.judging import with_thresholds
@@ -124,7 +124,7 @@ class Learner:
             RebllError: When the backbone's weights are not those that it learned with.
         """
         if self._features is None:
-            self._features, self._backbone_hash = answering.build_features(
+            self._features, self._backbone_hash = predicting.build_features(
                 self.config, self._backbone_weights, self._backbone_hash
             )
         return self._features
@@ -272,7 +272,7 @@ class Learner:
     def ranked(self, pictures: Given | Iterable[Given]) -> list[dict[str, float]]:
         """Of each picture the probability of every class, highest first."""
         rows = self.scores(pictures).tolist()
-        return [answering.sorted_scores(self._know, row) for row in rows]
+        return [predicting.sorted_scores(self._know, row) for row in rows]
 
     def predict(self, pictures: Given | Iterable[Given]) -> Any:
         """The classes above their thresholds with their probabilities, most probable first.
@@ -286,7 +286,7 @@ class Learner:
         """
         shown = find_pictures(pictures)
         scores = self._probabilities(self.features.of(shown))
-        answers = [answering.classes_above(self._know, row) for row in scores.tolist()]
+        answers = [predicting.classes_above(self._know, row) for row in scores.tolist()]
         if is_one(pictures):
             return answers[0]
         return dict(zip(shown.names, answers, strict=True))
@@ -309,9 +309,9 @@ class Learner:
         """
         read = read_table(table, images=images, about=about, class_names=class_names)
         pictures, labels = labelled_pictures(read, folder_of(table, images))
-        answering.require_known_classes(self._know, read)  # before the time that scores take
+        predicting.require_known_classes(self._know, read)  # before the time that scores take
         scores = self.scores(pictures)
-        return answering.evaluation(self._know, read, pictures.keys(), labels, scores)
+        return predicting.evaluation(self._know, read, pictures.keys(), labels, scores)
 
     def suggest(self, pictures: Given | Iterable[Given], count: int = 20) -> list[Suggestion]:
         """Which pictures to label next, and for which classes: those that it is least sure of.
@@ -332,7 +332,7 @@ class Learner:
             count: At most so many; all that the thresholds contradict if ``None``.
         """
         require_exact(self.config, "auditing")
-        return answering.wrong_labels(self._know, count)
+        return predicting.wrong_labels(self._know, count)
 
     def trained_model(self, name: str = "learner") -> TrainedModel:
         """The same answers from one network for pictures, for maps of classes and for ONNX.
@@ -340,7 +340,7 @@ class Learner:
         Args:
             name: For messages.
         """
-        return answering.joined_model(self.config, self._know, self.features, self._head(), name)
+        return predicting.joined_model(self.config, self._know, self.features, self._head(), name)
 
     # The file
 
@@ -448,8 +448,8 @@ class Learner:
 
     def _head(self) -> MultiLabelModel:
         if self._model is None:
-            self._model = answering.build_head(self._know)
+            self._model = predicting.build_head(self._know)
         return self._model
 
     def _probabilities(self, vectors: Tensor) -> Tensor:
-        return answering.probabilities(self._head(), vectors)
+        return predicting.probabilities(self._head(), vectors)

@@ -50,7 +50,7 @@ def learned(
         precision: Of the learner.
         source: What the lesson says that it was taught from.
     """
-    # Imported here because it needs Avalanche, which answering does not.
+    # Imported here because it needs Avalanche, which prediction does not.
     from rebll_avalanche.learner.teaching import teach
 
     new = tuple(name for name in read.class_names if name not in know.class_names)

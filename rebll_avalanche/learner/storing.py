@@ -11,10 +11,10 @@ from torch import Tensor
 
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import DamagedError
-from rebll_avalanche.learner.answering import build_head, probabilities
 from rebll_avalanche.learner.file import read_learner, write_learner
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.methods import check_can_go_on
+from rebll_avalanche.learner.predicting import build_head, probabilities
 from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.running.environment import versions
 

@@ -16,7 +16,7 @@ from avalanche.logging import BaseLogger
 from avalanche.training.plugins import EvaluationPlugin
 from torch import Tensor
 
-from rebll_avalanche.companions import check_companions, check_labelled
+from rebll_avalanche.compatibility import check_compatibility, check_labelled
 from rebll_avalanche.distributed.joining import take_part
 from rebll_avalanche.distributed.ranks import active, everywhere
 from rebll_avalanche.labels import UNKNOWN, check_criterion
@@ -117,7 +117,7 @@ class MultiLabelMetrics(PluginMetric):
 
     def before_training(self, strategy: Strategy) -> None:
         """Refuse plugins that cannot learn from label vectors, and reopen the step."""
-        check_companions(strategy)
+        check_compatibility(strategy)
         take_part(strategy)
         self.history.training_goes_on()
 

@@ -2,7 +2,7 @@
 
 Avalanche looks for instances of its ``DynamicModule``, and importing that takes as long as everything else
 that a prediction needs. So the base class here becomes a ``DynamicModule`` only when a model is built for
-training: always, except inside :func:`only_answering`.
+training: always, except inside :func:`inference_only`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import nn
 
 from rebll_avalanche.protocols import Experience
 
-_answering = False
+_inference_only = False
 
 
 class Adaptable(nn.Module):
@@ -26,10 +26,10 @@ class Adaptable(nn.Module):
     _answers = False
 
     def __init__(self) -> None:
-        if not is_answering():
+        if not is_inference_only():
             adapt_with_avalanche()
         super().__init__()
-        self._answers = is_answering()
+        self._answers = is_inference_only()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if not state["_answers"]:  # perhaps unpickled in a process that has built no model
@@ -48,17 +48,17 @@ def adapt_with_avalanche() -> None:
         Adaptable.__bases__ = (DynamicModule,)
 
 
-def is_answering() -> bool:
+def is_inference_only() -> bool:
     """Whether models built now are for prediction only."""
-    return _answering and "avalanche" not in sys.modules
+    return _inference_only and "avalanche" not in sys.modules
 
 
 @contextmanager
-def only_answering() -> Iterator[None]:
+def inference_only() -> Iterator[None]:
     """Build models for prediction only, without importing Avalanche."""
-    global _answering
-    before, _answering = _answering, True
+    global _inference_only
+    before, _inference_only = _inference_only, True
     try:
         yield
     finally:
-        _answering = before
+        _inference_only = before

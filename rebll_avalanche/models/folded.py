@@ -73,20 +73,20 @@ def folded(backbone: nn.Module, images: Tensor) -> nn.Module:
     pairs, expected = _pairs(backbone, example)
     if not pairs:
         return backbone
-    answering = copy.deepcopy(backbone)
+    inference = copy.deepcopy(backbone)
     for convolution_name, norm_name in pairs:
-        norm: Any = answering.get_submodule(norm_name)
-        convolution: Any = answering.get_submodule(convolution_name)
+        norm: Any = inference.get_submodule(norm_name)
+        convolution: Any = inference.get_submodule(convolution_name)
         follows = _what_follows(norm)
         convolution = fuse_conv_bn_eval(convolution, norm)
         if type(follows) in ACTIVATIONS and can_be_fused(convolution):
             convolution, follows = FusedConvolution(convolution, follows), nn.Identity()
-        _put(answering, convolution_name, convolution)
-        _put(answering, norm_name, follows)
+        _put(inference, convolution_name, convolution)
+        _put(inference, norm_name, follows)
     if example.is_contiguous(memory_format=torch.channels_last):
-        answering.to(memory_format=torch.channels_last)
-    difference = (answering(example) - expected).abs().max()
-    return answering if difference <= TOLERANCE * expected.abs().max() else backbone
+        inference.to(memory_format=torch.channels_last)
+    difference = (inference(example) - expected).abs().max()
+    return inference if difference <= TOLERANCE * expected.abs().max() else backbone
 
 
 def _pairs(backbone: nn.Module, example: Tensor) -> tuple[list[tuple[str, str]], Tensor]:

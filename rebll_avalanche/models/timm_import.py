@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from rebll_avalanche.models.adaptable import is_answering
+from rebll_avalanche.models.adaptable import is_inference_only
 
 COMPILER = "torch._dynamo"
 
 
 def import_timm() -> Any:
     """Import timm, which takes a second and is only needed for its own networks."""
-    if not is_answering():
+    if not is_inference_only():
         import timm
     else:
         with without_compiler():

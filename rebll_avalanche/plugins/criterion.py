@@ -9,7 +9,7 @@ from avalanche.training.templates.problem_type import SupervisedProblem
 from avalanche.training.templates.update_type import SGDUpdate
 from torch import Tensor, nn
 
-from rebll_avalanche.companions import check_companions
+from rebll_avalanche.compatibility import check_compatibility
 from rebll_avalanche.distributed.joining import take_part
 from rebll_avalanche.labels import check_criterion
 from rebll_avalanche.protocols import Strategy
@@ -91,7 +91,7 @@ def check_steerable(strategy: Strategy, plugin: Any) -> None:
             "plugin in Naive, Cumulative, Replay, EWC or another strategy that uses its criterion, "
             "or use the RebLL strategy"
         )
-    check_companions(strategy)
+    check_compatibility(strategy)
     take_part(strategy)
 
 

@@ -9,7 +9,7 @@ from avalanche.training.plugins import LwFPlugin, SupervisedPlugin
 from avalanche.training.regularization import RegularizationMethod
 from torch import Tensor, nn
 
-from rebll_avalanche.companions import check_companions
+from rebll_avalanche.compatibility import check_compatibility
 from rebll_avalanche.distributed.joining import take_part
 from rebll_avalanche.labels import annotated, label_matrix, where_unknown
 from rebll_avalanche.losses import bce_loss
@@ -99,7 +99,7 @@ class SigmoidLwFPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Share one teacher with the other plugins."""
-        check_companions(strategy)
+        check_compatibility(strategy)
         take_part(strategy)
         self.distillation.teacher = share_teacher(strategy, self.teacher)
 

@@ -23,7 +23,6 @@ from rebll_avalanche.learner import Learner
 from rebll_avalanche.learner.pictures import Pictures
 from rebll_avalanche.serve import changes
 from rebll_avalanche.serve.batching import Batcher
-from rebll_avalanche.serve.classroom import BusyError, Classroom, Job
 from rebll_avalanche.serve.guard import Guard, Limits, Refused
 from rebll_avalanche.serve.schemas import (
     ClassAnswer,
@@ -41,6 +40,7 @@ from rebll_avalanche.serve.schemas import (
     SuggestionAnswer,
     SuspectAnswer,
 )
+from rebll_avalanche.serve.service import BusyError, Job, LearnerService
 from rebll_avalanche.serve.uploads import Desk, distinct, shown_name
 
 STATIC = Path(__file__).parent / "static"
@@ -60,14 +60,14 @@ def make_app(
         limits: On sizes and numbers of requests.
     """
     limits = limits or Limits()
-    room = Classroom(learner, path, limits.lessons)
-    batcher = Batcher(lambda: room.learner)
+    service = LearnerService(learner, path, limits.lessons)
+    batcher = Batcher(lambda: service.learner)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         await run_in_threadpool(batcher.close)
-        await run_in_threadpool(room.close)
+        await run_in_threadpool(service.close)
 
     app = FastAPI(
         title="rebll",
@@ -80,8 +80,8 @@ def make_app(
     )
     app.add_exception_handler(RebllError, _refuse)
     app.add_exception_handler(BusyError, _busy)
-    _add_questions(app, room, batcher, limits)
-    _add_changes(app, room, limits)
+    _add_questions(app, service, batcher, limits)
+    _add_changes(app, service, limits)
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> FileResponse:
@@ -109,15 +109,15 @@ async def _contents(uploads: Sequence[UploadFile], limits: Limits) -> list[tuple
     ]
 
 
-def _add_questions(app: FastAPI, room: Classroom, batcher: Batcher, limits: Limits) -> None:
+def _add_questions(app: FastAPI, service: LearnerService, batcher: Batcher, limits: Limits) -> None:
     """What changes nothing."""
     desk = Desk(limits)
     maps = _Maps()
 
     @app.get("/api/health", summary="Whether it answers")
     def health() -> Health:
-        learner = room.learner
-        waiting = sum(job.state in ("waiting", "running") for job in room.jobs())
+        learner = service.learner
+        waiting = sum(job.state in ("waiting", "running") for job in service.jobs())
         return Health(
             classes=len(learner.class_names), lessons=len(learner.lessons), waiting=waiting
         )
@@ -152,7 +152,7 @@ def _add_questions(app: FastAPI, room: Classroom, batcher: Batcher, limits: Limi
         def ask() -> Any:
             with desk.decoded(files) as decoded:
                 numbered = Pictures([str(number) for number in range(len(files))], decoded)
-                return room.learner.suggest(numbered, count)
+                return service.learner.suggest(numbered, count)
 
         return [
             SuggestionAnswer(
@@ -177,25 +177,25 @@ def _add_questions(app: FastAPI, room: Classroom, batcher: Batcher, limits: Limi
 
         def draw() -> bytes:
             with desk.decoded(files) as [decoded]:
-                return maps.overlay(room.learner, decoded, name)
+                return maps.overlay(service.learner, decoded, name)
 
         return Response(await run_in_threadpool(draw), media_type="image/png")
 
     @app.get("/api/lessons", summary="What it was taught, oldest first")
     def lessons() -> list[LessonAnswer]:
-        return [LessonAnswer.of(lesson) for lesson in room.learner.lessons]
+        return [LessonAnswer.of(lesson) for lesson in service.learner.lessons]
 
     @app.get("/api/classes", summary="What it can name")
     def classes() -> list[ClassAnswer]:
-        return _classes(room.learner)
+        return _classes(service.learner)
 
     @app.get("/api/thresholds", summary="The probability above which a class is called present")
     def thresholds() -> dict[str, float]:
-        return room.learner.thresholds
+        return service.learner.thresholds
 
     @app.get("/api/audit", summary="Labels that are probably wrong, worst first")
     def audit(count: Annotated[int, Query(ge=1, le=10_000)] = 100) -> list[SuspectAnswer]:
-        learner = room.learner
+        learner = service.learner
         if not learner.class_names:
             return []
         return [
@@ -216,14 +216,14 @@ def _add_questions(app: FastAPI, room: Classroom, batcher: Batcher, limits: Limi
     )
     def file() -> Response:
         try:  # read as one: the file may be replaced at any moment
-            content = room.path.read_bytes()
+            content = service.path.read_bytes()
         except FileNotFoundError:
             raise Refused(404, "nothing was taught yet, so there is no file") from None
         headers = {"content-disposition": 'attachment; filename="learner.rebll"'}
         return Response(content, media_type="application/octet-stream", headers=headers)
 
 
-def _add_changes(app: FastAPI, room: Classroom, limits: Limits) -> None:
+def _add_changes(app: FastAPI, service: LearnerService, limits: Limits) -> None:
     """What goes through the queue."""
     desk = Desk(limits)
 
@@ -254,7 +254,9 @@ def _add_changes(app: FastAPI, room: Classroom, limits: Limits) -> None:
             changes.label_matrix(given, len(files))
             folder, paths = desk.keep(files)
             change = changes.learn(names, paths, given)
-            return room.submit("learn", change, lambda: shutil.rmtree(folder, ignore_errors=True))
+            return service.submit(
+                "learn", change, lambda: shutil.rmtree(folder, ignore_errors=True)
+            )
 
         job = await run_in_threadpool(prepare)
         if wait:
@@ -263,17 +265,17 @@ def _add_changes(app: FastAPI, room: Classroom, limits: Limits) -> None:
 
     @app.get("/api/jobs", summary="Changes that wait, are made, or were; newest first")
     def jobs() -> list[JobAnswer]:
-        return [JobAnswer.of(job) for job in room.jobs()]
+        return [JobAnswer.of(job) for job in service.jobs()]
 
     @app.get("/api/jobs/{number}", summary="One change", responses={404: {}})
     def job(number: int) -> JobAnswer:
-        found = room.job(number)
+        found = service.job(number)
         if found is None:
             raise Refused(404, f"there is no job {number}, or it is long over")
         return JobAnswer.of(found)
 
     async def made(kind: str, change: Any) -> JobAnswer:
-        job = room.submit(kind, change)
+        job = service.submit(kind, change)
         await asyncio.shield(asyncio.wrap_future(job.finished))
         if job.state == "failed":
             raise RebllError(job.error)

@@ -1,4 +1,4 @@
-"""What can be done to a learner, as changes for the queue of a classroom."""
+"""What can be done to a learner, as changes for the queue of the service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner import Learner
 from rebll_avalanche.learner.pictures import Pictures
-from rebll_avalanche.serve.classroom import Change, Job
 from rebll_avalanche.serve.schemas import (
     Correction,
     Done,
@@ -20,6 +19,7 @@ from rebll_avalanche.serve.schemas import (
     Quality,
     Taught,
 )
+from rebll_avalanche.serve.service import Change, Job
 from rebll_avalanche.tables import AnnotationTable
 from rebll_avalanche.tables.table import UNKNOWN, check_names
 
@@ -76,7 +76,7 @@ class Watched(Sequence[str]):
         return len(self._paths)
 
     def __getitem__(self, index: Any) -> Any:
-        # What comes after the pictures takes time, too: the end is said by the classroom.
+        # What comes after the pictures takes time, too: the end is said by the service.
         self._job.progress = min(self._job.progress + self._step, 0.95)
         return self._paths[index]
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from rebll_avalanche.learner import Lesson
 from rebll_avalanche.learner.quality import ClassQuality
-from rebll_avalanche.serve.classroom import Job
+from rebll_avalanche.serve.service import Job
 
 
 def _number(value: float | None) -> float | None:

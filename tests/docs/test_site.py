@@ -120,12 +120,12 @@ def test_readmes_figure_shows_the_present_rows() -> None:
 
 @pytest.mark.usefixtures("tools")
 def test_what_of_avalanche_works_is_as_the_page_says() -> None:
-    """Otherwise try all again: python docs/tools/companions.py."""
-    import companions
+    """Otherwise try all again: python docs/tools/compatibility.py."""
+    import compatibility
 
-    with open(companions.TABLE, newline="") as file:
+    with open(compatibility.TABLE, newline="") as file:
         _, *kept = csv.reader(file)
-    assert [tuple(row) for row in kept] == companions.verdicts()
+    assert [tuple(row) for row in kept] == compatibility.verdicts()
 
 
 @pytest.mark.usefixtures("tools")

@@ -38,8 +38,8 @@ def test_a_model_that_answers_learns_once_another_is_made_to_be_trained() -> Non
     run(
         "import copy, sys\n"
         "from rebll_avalanche.models import build_model\n"
-        "from rebll_avalanche.models.adaptable import only_answering\n"
-        "with only_answering(): model = build_model('vector', in_features=3)\n"
+        "from rebll_avalanche.models.adaptable import inference_only\n"
+        "with inference_only(): model = build_model('vector', in_features=3)\n"
         "copy.deepcopy(model)\n"
         "assert 'avalanche' not in sys.modules\n"
         "build_model('vector', in_features=3)\n"
@@ -52,8 +52,8 @@ def test_torchs_compiler_is_there_after_timm_came_without_it() -> None:
     run(
         "import sys, torch\n"
         "from rebll_avalanche.models import build_model\n"
-        "from rebll_avalanche.models.adaptable import only_answering\n"
-        "with only_answering(): build_model('resnet10t')\n"
+        "from rebll_avalanche.models.adaptable import inference_only\n"
+        "with inference_only(): build_model('resnet10t')\n"
         "assert 'timm' in sys.modules and 'torch._dynamo' not in sys.modules\n"
         "compiled = torch.compile(lambda x: x + 1, backend='eager')\n"
         "assert compiled(torch.ones(2)).tolist() == [2, 2]\n"

@@ -19,7 +19,7 @@ from rebll_avalanche.errors import RebllError
 from rebll_avalanche.serve.app import make_app
 from rebll_avalanche.serve.batching import Batcher
 from rebll_avalanche.serve.changes import label_matrix
-from rebll_avalanche.serve.classroom import BusyError, Classroom
+from rebll_avalanche.serve.service import BusyError, LearnerService
 
 
 def names_of(client) -> list[str]:
@@ -119,7 +119,7 @@ def test_a_learner_that_knows_nothing_answers(tmp_path, backbone_options, scenes
 
 
 def test_while_a_lesson_runs_the_old_model_answers(taught, path, scenes):
-    room = Classroom(taught(), path, most_waiting=1)
+    service = LearnerService(taught(), path, most_waiting=1)
     begun, go_on = threading.Event(), threading.Event()
 
     def slow(learner, job):
@@ -128,14 +128,14 @@ def test_while_a_lesson_runs_the_old_model_answers(taught, path, scenes):
         assert go_on.wait(60)
         return None
 
-    first = room.submit("slow", slow)
+    first = service.submit("slow", slow)
     assert begun.wait(60)
-    second = room.submit("undo", lambda learner, job: learner.rename("blue", "navy"))
+    second = service.submit("undo", lambda learner, job: learner.rename("blue", "navy"))
     refused = []
     with pytest.raises(BusyError):
-        room.submit("third", lambda learner, job: None, lambda: refused.append(True))
+        service.submit("third", lambda learner, job: None, lambda: refused.append(True))
     assert refused, "what was laid aside for it is cleared away"
-    batcher = Batcher(lambda: room.learner)
+    batcher = Batcher(lambda: service.learner)
     answer = batcher.ask([scenes.drawn(["red"], 1)]).result(60)
     assert list(answer.thresholds) == ["red", "blue"]
     assert not path.exists()
@@ -145,22 +145,22 @@ def test_while_a_lesson_runs_the_old_model_answers(taught, path, scenes):
     assert list(batcher.ask([scenes.drawn([], 1)]).result(60).thresholds) == ["crimson", "navy"]
     assert Learner.load(path).class_names == ("crimson", "navy")
     batcher.close()
-    room.close()
+    service.close()
 
 
 def test_a_change_that_fails_leaves_everything_as_it_was(taught, path):
-    room = Classroom(taught(), path)
+    service = LearnerService(taught(), path)
 
     def fails(learner, job):
         learner.rename("red", "crimson")
         raise KeyError("/a/secret/path")
 
-    job = room.submit("rename", fails).finished.result(60)
+    job = service.submit("rename", fails).finished.result(60)
     assert job.state == "failed"
     assert "secret" not in job.error
-    assert room.learner.class_names == ("red", "blue")
+    assert service.learner.class_names == ("red", "blue")
     assert not path.exists()
-    room.close()
+    service.close()
 
 
 def test_questions_that_wait_are_answered_together(taught, scenes):

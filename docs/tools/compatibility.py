@@ -1,7 +1,7 @@
 """Strategies and plugins of Avalanche on a stream of partial labels: which learn, which are refused.
 
-``python docs/tools/companions.py`` tries them all and writes companions.csv, which the site shows; a test
-tries them again and compares.
+``python docs/tools/compatibility.py`` tries them all and writes compatibility.csv, which the site shows;
+a test tries them again and compares.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.optim import SGD
 
 from rebll_avalanche import PartialLabelBCE, build_model, multilabel_benchmark, multilabel_evaluator
 
-TABLE = Path(__file__).with_name("companions.csv")
+TABLE = Path(__file__).with_name("compatibility.csv")
 COLUMNS = ("part of Avalanche", "verdict", "instead, or why")
 LEARNS, REFUSED, FAILS = "learns", "refused", "does not work"
 # Arguments that a part cannot do without.

@@ -29,7 +29,7 @@ _ONE_CLASS_PER_IMAGE = {
 _NEED_LABELS = ("GEMPlugin", "AGEMPlugin", "MASPlugin")
 
 
-def check_companions(strategy: Strategy) -> None:
+def check_compatibility(strategy: Strategy) -> None:
     """Refuse parts of a strategy that expect one class, or a task, per image.
 
     Raises:

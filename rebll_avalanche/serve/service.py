@@ -62,7 +62,7 @@ class Job:
 Change = Callable[[Learner, Job], Any]
 
 
-class Classroom:
+class LearnerService:
     """Holds a learner, answers with it, and changes it one lesson at a time.
 
     Args:

@@ -19,7 +19,7 @@ from rebll_avalanche.learner.lesson import Evaluation
 from rebll_avalanche.learner.quality import class_qualities
 from rebll_avalanche.learner.ridge import left_out, records_of, ridge_of
 from rebll_avalanche.models import MultiLabelModel, build_model
-from rebll_avalanche.models.adaptable import only_answering
+from rebll_avalanche.models.adaptable import inference_only
 from rebll_avalanche.tables import AnnotationTable
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def build_features(
         RebllError: When the weights are others.
     """
     [(name, size)] = config.benchmark.views
-    with only_answering():
+    with inference_only():
         features = FrozenFeatures(
             name,
             pretrained=None if weights else config.benchmark.features_pretrained,
@@ -62,7 +62,7 @@ def build_features(
 def build_head(know: Knowledge) -> MultiLabelModel:
     """What was learned, from vectors to the logits of all classes that can be named."""
     taught = know.require_taught()
-    with only_answering():
+    with inference_only():
         model = build_model("vector", head=taught["head"], in_features=taught["num_features"])
     state, visible = dict(taught["strategy"]["model"]), know.visible
     if know.forgotten:  # only heads with a row per class can forget one
