@@ -21,7 +21,7 @@ from rebll_avalanche.words import check_choice
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from rebll_avalanche.plugins.rebll_options import RebLLOptions
+    from rebll_avalanche.plugins.signatures import RebLLOptions
 
 Preset = Literal["paper", "best"]
 TeacherKind = Literal["previous", "closed_form"]
