@@ -20,6 +20,7 @@ from rebll_avalanche.distributed.ranks import active, everywhere
 from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.methods import takes_also
 from rebll_avalanche.models.windows import seen_twice
+from rebll_avalanche.plugins.networks import check_solvable
 from rebll_avalanche.protocols import Experience, Strategy
 from rebll_avalanche.scenario import class_range
 
@@ -55,17 +56,13 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         return self.learner.sums
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Join the distributed job, if there is one."""
+        """Check the head, and join the distributed job, if there is one."""
+        check_solvable(strategy.model, "the closed form")
         take_part(strategy)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Check the head and start the experience."""
+        """Start the experience."""
         head: Any = strategy.model.head
-        if getattr(head, "weight", None) is None or getattr(head, "bias", None) is None:
-            raise ValueError(
-                f"the head {type(head).__name__} has no linear rows to solve; "
-                "use head='linear', 'expanded' or 'random'"
-            )
         if not self.sums.images:
             self.learner = RidgeLearner(head.in_features, **self.learner.options)
         self._seen = class_range(strategy.experience)[1]

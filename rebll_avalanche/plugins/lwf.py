@@ -14,7 +14,7 @@ from rebll_avalanche.distributed.joining import take_part
 from rebll_avalanche.labels import annotated, label_matrix, where_unknown
 from rebll_avalanche.losses import bce_loss
 from rebll_avalanche.methods import takes_also
-from rebll_avalanche.plugins.criterion import check_base_loss
+from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.plugins.teacher import Teacher, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Experience, Strategy
@@ -111,7 +111,7 @@ class SigmoidLwFPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Check the criterion, and activate the teacher."""
-        check_base_loss(strategy)
+        check_learnable(strategy)
         self.distillation.pre_adapt(strategy, strategy.experience)
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
@@ -155,6 +155,7 @@ class SoftmaxLwFPlugin(LwFPlugin):
         Raises:
             ValueError: When an image is annotated for a class of an earlier experience.
         """
+        check_learnable(strategy)
         old, _ = class_range(strategy.experience)
         if bool(annotated(label_matrix(strategy.experience.dataset)[:, :old]).any()):
             raise ValueError(
