@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ class Knowledge:
         forgotten: Names that nobody shall see; their columns are used again when they come back.
         lessons: What was taught, oldest first.
         thresholds: The probability above which a class is present, per column.
+        kept_thresholds: Those that a person has set, by class; no lesson moves them.
         taught: What the method has learned; see :func:`~rebll_avalanche.learner.teaching.teach`.
     """
 
@@ -31,6 +32,7 @@ class Knowledge:
     forgotten: frozenset[str] = frozenset()
     lessons: tuple[Lesson, ...] = ()
     thresholds: Tensor = field(default_factory=lambda: torch.zeros(0))
+    kept_thresholds: Mapping[str, float] = field(default_factory=dict)
     taught: dict[str, Any] | None = None
 
     @property
@@ -114,6 +116,7 @@ class Knowledge:
             "forgotten": sorted(self.forgotten),
             "lessons": [lesson.to_dict() for lesson in self.lessons],
             "thresholds": self.thresholds,
+            "kept_thresholds": dict(self.kept_thresholds),
             "taught": self.taught,
         }
 
@@ -129,10 +132,17 @@ class Knowledge:
             forgotten=frozenset(values["forgotten"]),
             lessons=tuple(Lesson.from_dict(lesson) for lesson in values["lessons"]),
             thresholds=values["thresholds"].float(),
+            # Files of earlier versions have none.
+            kept_thresholds={
+                str(name): float(threshold)
+                for name, threshold in values.get("kept_thresholds", {}).items()
+            },
             taught=values["taught"],
         )
         wide = len(made.columns)
         rows = 0 if made.taught is None else sum(made.taught["sizes"])
-        if len(set(made.columns)) != wide or made.thresholds.shape != (wide,) or rows != wide:
+        kept = set(made.kept_thresholds) <= set(made.class_names)
+        whole = len(set(made.columns)) == wide and made.thresholds.shape == (wide,)
+        if not (whole and kept and rows == wide):
             raise DamagedError("its classes, thresholds and lessons do not fit each other")
         return made

@@ -14,15 +14,15 @@ from torch import Tensor
 from rebll_avalanche.benchmarks.features import FrozenFeatures
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import RebllError
-from rebll_avalanche.learner import predicting, revising
+from rebll_avalanche.learner import judging, predicting, revising
 from rebll_avalanche.learner.audit import Suggestion, Suspect, suggestions
 from rebll_avalanche.learner.hub import fetch, push
-from rebll_avalanche.learner.judging import with_thresholds
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.learning import check_class_names, learned
 from rebll_avalanche.learner.lesson import Evaluation, Lesson
 from rebll_avalanche.learner.methods import check_can_go_on, is_exact, require_exact
 from rebll_avalanche.learner.pictures import Given, find_pictures, is_one, pictures_of
+from rebll_avalanche.learner.quality import ClassQuality
 from rebll_avalanche.learner.reading import folder_of, labelled_pictures
 from rebll_avalanche.learner.revising import Correction
 from rebll_avalanche.learner.storing import Stored, read_stored
@@ -64,8 +64,7 @@ class Learner:
         **options: Any,
     ) -> None:
         check_can_go_on(method)
-        if precision is not None and not 0 < precision <= 1:
-            raise RebllError(f"precision is a fraction above 0 and at most 1, got {precision}")
+        _check_precision(precision)
         if method == "closed-form":
             options.setdefault("keep", "vectors")
         self.config = Config.from_dict(
@@ -115,6 +114,11 @@ class Learner:
         """The probability above which each class is called present."""
         found = self._know.visible_thresholds.tolist()
         return dict(zip(self.class_names, found, strict=True))
+
+    @property
+    def kept_thresholds(self) -> dict[str, float]:
+        """Those of them that :meth:`set_thresholds` has set."""
+        return dict(self._know.kept_thresholds)
 
     @property
     def features(self) -> FrozenFeatures:
@@ -263,6 +267,28 @@ class Learner:
         else:
             self._revise(revising.merged(self._know, other._know))
 
+    def set_thresholds(self, thresholds: Mapping[str, float]) -> None:
+        """Call classes present above these probabilities; no lesson will move them.
+
+        Args:
+            thresholds: By class; those of other classes stay as they are.
+
+        Raises:
+            RebllError: When a class is not known, or a threshold is no probability.
+        """
+        self._set(judging.keeping(self._know, thresholds), self._before)
+
+    def choose_thresholds(self, precision: float | None = None) -> None:
+        """Choose all thresholds from leave-one-out scores again, now and after every lesson.
+
+        Args:
+            precision: Keep this precision, as a fraction, instead of the best F1.
+        """
+        require_exact(self.config, "choosing thresholds")
+        _check_precision(precision)
+        self.precision = precision
+        self._revise(replace(self._know, kept_thresholds={}))
+
     # Answers
 
     def scores(self, pictures: Given | Iterable[Given]) -> Tensor:
@@ -333,6 +359,11 @@ class Learner:
         """
         require_exact(self.config, "auditing")
         return predicting.wrong_labels(self._know, count)
+
+    def qualities(self) -> tuple[ClassQuality, ...]:
+        """How good every class is on all pictures that were annotated for it, leave-one-out."""
+        require_exact(self.config, "scoring pictures without themselves")
+        return judging.qualities(self._know)
 
     def trained_model(self, name: str = "learner") -> TrainedModel:
         """The same answers from one network for pictures, for maps of classes and for ONNX.
@@ -444,7 +475,7 @@ class Learner:
 
     def _revise(self, know: Knowledge) -> None:
         """After an exact change without training: thresholds follow."""
-        self._set(with_thresholds(know, self.precision)[0], None)
+        self._set(judging.with_thresholds(know, self.precision)[0], None)
 
     def _head(self) -> MultiLabelModel:
         if self._model is None:
@@ -453,3 +484,8 @@ class Learner:
 
     def _probabilities(self, vectors: Tensor) -> Tensor:
         return predicting.probabilities(self._head(), vectors)
+
+
+def _check_precision(precision: float | None) -> None:
+    if precision is not None and not 0 < precision <= 1:
+        raise RebllError(f"precision is a fraction above 0 and at most 1, got {precision}")

@@ -127,8 +127,10 @@ def renamed(know: Knowledge, old: str, new: str) -> Knowledge:
         # A forgotten class of the new name gets the old one: names are those of columns.
         return tuple({old: new, new: old}.get(name, name) for name in names)
 
+    kept = know.kept_thresholds
     return replace(
         know,
+        kept_thresholds=dict(zip(swapped(kept), kept.values(), strict=True)),
         columns=swapped(know.columns),
         forgotten=frozenset(swapped(know.forgotten)),
         lessons=tuple(lesson.renamed(old, new) for lesson in know.lessons),
@@ -153,6 +155,7 @@ def merged(know: Knowledge, other: Knowledge) -> Knowledge:
     return replace(
         wider,
         forgotten=wider.forgotten | hidden,
+        kept_thresholds={**other.kept_thresholds, **know.kept_thresholds},
         taught=with_ridge(mine, ridge) | {"sizes": sizes},
         lessons=(*know.lessons, *added),
     )
