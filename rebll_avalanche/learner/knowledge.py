@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner.lesson import Lesson
+from rebll_avalanche.learner.picture_store import PictureStore
 from rebll_avalanche.learner.quality import EVEN
 from rebll_avalanche.words import nearest
 
@@ -25,6 +26,7 @@ class Knowledge:
         lessons: What was taught, oldest first.
         thresholds: The probability above which a class is present, per column.
         taught: What the method has learned; see :func:`~rebll_avalanche.learner.teaching.teach`.
+        thumbnails: Of pictures that were learned, for people.
     """
 
     columns: tuple[str, ...] = ()
@@ -32,6 +34,7 @@ class Knowledge:
     lessons: tuple[Lesson, ...] = ()
     thresholds: Tensor = field(default_factory=lambda: torch.zeros(0))
     taught: dict[str, Any] | None = None
+    thumbnails: PictureStore = field(default_factory=PictureStore)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -107,6 +110,14 @@ class Knowledge:
             )
         return next(iter(keys), None)
 
+    def names_of(self) -> dict[int, str]:
+        """What tables call the pictures, by key."""
+        return {
+            key: picture
+            for lesson in self.lessons
+            for picture, key in zip(lesson.pictures, lesson.keys, strict=True)
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values and tensors."""
         return {
@@ -115,6 +126,7 @@ class Knowledge:
             "lessons": [lesson.to_dict() for lesson in self.lessons],
             "thresholds": self.thresholds,
             "taught": self.taught,
+            "thumbnails": self.thumbnails.to_dict(),
         }
 
     @classmethod
@@ -130,6 +142,7 @@ class Knowledge:
             lessons=tuple(Lesson.from_dict(lesson) for lesson in values["lessons"]),
             thresholds=values["thresholds"].float(),
             taught=values["taught"],
+            thumbnails=PictureStore.from_dict(values["thumbnails"]),
         )
         wide = len(made.columns)
         rows = 0 if made.taught is None else sum(made.taught["sizes"])
