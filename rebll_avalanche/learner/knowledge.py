@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner.lesson import Lesson
+from rebll_avalanche.learner.picture_store import PictureStore
 from rebll_avalanche.learner.quality import EVEN
 from rebll_avalanche.words import nearest
 
@@ -26,6 +27,7 @@ class Knowledge:
         thresholds: The probability above which a class is present, per column.
         kept_thresholds: Those that a person has set, by class; no lesson moves them.
         taught: What the method has learned; see :func:`~rebll_avalanche.learner.teaching.teach`.
+        thumbnails: Of pictures that were learned, for people.
     """
 
     columns: tuple[str, ...] = ()
@@ -34,6 +36,7 @@ class Knowledge:
     thresholds: Tensor = field(default_factory=lambda: torch.zeros(0))
     kept_thresholds: Mapping[str, float] = field(default_factory=dict)
     taught: dict[str, Any] | None = None
+    thumbnails: PictureStore = field(default_factory=PictureStore)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -109,6 +112,14 @@ class Knowledge:
             )
         return next(iter(keys), None)
 
+    def names_of(self) -> dict[int, str]:
+        """What tables call the pictures, by key."""
+        return {
+            key: picture
+            for lesson in self.lessons
+            for picture, key in zip(lesson.pictures, lesson.keys, strict=True)
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values and tensors."""
         return {
@@ -118,6 +129,7 @@ class Knowledge:
             "thresholds": self.thresholds,
             "kept_thresholds": dict(self.kept_thresholds),
             "taught": self.taught,
+            "thumbnails": self.thumbnails.to_dict(),
         }
 
     @classmethod
@@ -138,6 +150,7 @@ class Knowledge:
                 for name, threshold in values.get("kept_thresholds", {}).items()
             },
             taught=values["taught"],
+            thumbnails=PictureStore.from_dict(values["thumbnails"]),
         )
         wide = len(made.columns)
         rows = 0 if made.taught is None else sum(made.taught["sizes"])

@@ -21,7 +21,14 @@ from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.learning import check_class_names, learned
 from rebll_avalanche.learner.lesson import Evaluation, Lesson
 from rebll_avalanche.learner.methods import check_can_go_on, is_exact, require_exact
-from rebll_avalanche.learner.pictures import Given, find_pictures, is_one, pictures_of
+from rebll_avalanche.learner.picture_store import Budget, PictureStore
+from rebll_avalanche.learner.pictures import (
+    Given,
+    WithThumbnails,
+    find_pictures,
+    is_one,
+    pictures_of,
+)
 from rebll_avalanche.learner.quality import ClassQuality
 from rebll_avalanche.learner.reading import folder_of, labelled_pictures
 from rebll_avalanche.learner.revising import Correction
@@ -31,6 +38,10 @@ from rebll_avalanche.tables import read_table
 
 if TYPE_CHECKING:
     from rebll_avalanche.inference.predictor import TrainedModel
+
+
+# Of about 3 KB each.
+THUMBNAILS = "16 MB"
 
 
 class Learner:
@@ -48,6 +59,8 @@ class Learner:
         precision: Thresholds keep this precision, as a fraction, instead of the best F1.
         training: Settings of training for methods with gradients, such as ``{"epochs": 20}``.
         seed: Of everything random in training.
+        thumbnails: How many small copies of pictures (96 px) it keeps for people to see: a number of
+            pictures, megabytes such as ``"16 MB"``, or 0 for none.
         **options: Parameters of the method, such as ``mem_size``.
     """
 
@@ -61,6 +74,7 @@ class Learner:
         precision: float | None = None,
         training: Mapping[str, Any] | None = None,
         seed: int = 0,
+        thumbnails: int | str = THUMBNAILS,
         **options: Any,
     ) -> None:
         check_can_go_on(method)
@@ -82,7 +96,7 @@ class Learner:
             }
         )
         self.precision = precision
-        self._know = Knowledge()
+        self._know = Knowledge(thumbnails=PictureStore(Budget.of(thumbnails)))
         self._before: Knowledge | None = None
         self._features: FrozenFeatures | None = None
         self._model: MultiLabelModel | None = None
@@ -133,6 +147,18 @@ class Learner:
             )
         return self._features
 
+    def thumbnail(self, picture: str | int) -> bytes | None:
+        """A small JPEG of a picture that was learned, if one is kept; its file may be gone.
+
+        Args:
+            picture: Its name in the table that taught it, or its key (:attr:`Lesson.keys`).
+
+        Raises:
+            RebllError: When several pictures have that name.
+        """
+        key = self._know.key_of(picture) if isinstance(picture, str) else picture
+        return None if key is None else self._know.thumbnails.get(key)
+
     # Learning
 
     def learn(
@@ -159,12 +185,16 @@ class Learner:
         read = read_table(table, images=images, about=about, class_names=class_names)
         pictures, labels = labelled_pictures(read, folder_of(table, images), on_error)
         check_class_names(self._know, read)
+        if not self._know.thumbnails.budget.is_nothing:
+            pictures = WithThumbnails(pictures)
+        keys, vectors = pictures.keys(), self.features.of(pictures)
         know, lesson = learned(
             self._know,
             read,
             pictures.names,
-            pictures.keys(),
-            self.features.of(pictures),
+            keys,
+            {keys[row]: small for row, small in pictures.thumbnails.items()},
+            vectors,
             labels,
             config=self.config,
             precision=self.precision,
@@ -263,7 +293,8 @@ class Learner:
                 "together; merge learners that were made in the same way"
             )
         if self._know.taught is None:
-            self._set(other._know, None)
+            thumbnails = self._know.thumbnails.with_pictures(other._know.thumbnails.pictures)
+            self._set(replace(other._know, thumbnails=thumbnails), None)
         else:
             self._revise(revising.merged(self._know, other._know))
 
