@@ -69,7 +69,7 @@ def _with_kept(know: Knowledge, kept: Mapping[str, float]) -> Knowledge:
     # A class that was forgotten has no past when it comes back.
     left = {name: threshold for name, threshold in kept.items() if name in know.class_names}
     thresholds = know.thresholds.clone()
-    thresholds[know.columns_of(list(left))] = torch.tensor(list(left.values()))
+    thresholds[know.columns_of(list(left))] = torch.tensor(list(left.values())).float()
     return replace(know, thresholds=thresholds, kept_thresholds=left)
 
 

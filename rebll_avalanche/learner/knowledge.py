@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rebll_avalanche.errors import DamagedError, RebllError
-from rebll_avalanche.learner.lesson import Lesson
+from rebll_avalanche.learner.lesson import Lesson, picture_id
 from rebll_avalanche.learner.picture_store import PictureStore
 from rebll_avalanche.learner.quality import EVEN
 from rebll_avalanche.words import nearest
@@ -95,20 +95,29 @@ class Knowledge:
         return wider, [wider.columns.index(name) for name in names]
 
     def key_of(self, name: str) -> int | None:
-        """The picture of that name, if there is one; by its last part if that is enough to tell."""
+        """The picture of that name, if there is one; by its last part if that is enough to tell.
+
+        Instead of a name, it may be what :func:`~rebll_avalanche.learner.lesson.picture_id` gives.
+
+        Raises:
+            RebllError: When several pictures have that name.
+        """
         short = name.replace("\\", "/").rsplit("/", 1)[-1]
-        found: dict[str, set[int]] = {"whole": set(), "short": set()}
+        found: dict[str, set[int]] = {"whole": set(), "short": set(), "id": set()}
         for lesson in self.lessons:
             for picture, key in zip(lesson.pictures, lesson.keys, strict=True):
                 if picture == name:
                     found["whole"].add(key)
                 if picture.rsplit("/", 1)[-1] == short:
                     found["short"].add(key)
-        keys = found["whole"] or found["short"]
+                if picture_id(key) == name:
+                    found["id"].add(key)
+        keys = found["id"] or found["whole"] or found["short"]
         if len(keys) > 1:
+            ids = ", ".join(sorted(map(picture_id, keys))[:4])
             raise RebllError(
                 f"{len(keys)} pictures that were learned are called {name!r}; name it with its folder, "
-                "or show the file itself"
+                f"show the file itself, or say which by its id ({ids})"
             )
         return next(iter(keys), None)
 
