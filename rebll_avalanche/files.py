@@ -89,17 +89,18 @@ def write_text(path: Path, text: str) -> None:
         stream.write(text.encode("utf-8"))
 
 
-def sweep_drafts(folder: Path, *, older_than: float = 0.0) -> None:
+def sweep_drafts(folder: Path, *, older_than: float = 0.0, of: str = "") -> None:
     """Remove drafts that a killed process left.
 
     Args:
-        folder: A folder that no other process is writing to, unless ``older_than`` is given.
+        folder: A folder that no other process is writing to, unless one of the others is given.
         older_than: Keep drafts younger than this, in seconds.
+        of: The name of a file that no other process is writing; drafts of others are kept.
     """
     if not folder.is_dir():
         return
     for entry in folder.iterdir():
-        if not entry.name.endswith(DRAFT):
+        if not entry.name.endswith(DRAFT) or (of and not entry.name.startswith(f".{of}.")):
             continue
         with suppress(FileNotFoundError):  # its owner has just finished
             if older_than and time.time() - entry.lstat().st_mtime < older_than:
@@ -123,6 +124,16 @@ def file_hash(path: Path) -> str:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def draft_folder(path: Path) -> Path:
+    """An empty folder beside ``path`` that only this user may open, to be removed by the caller.
+
+    If the process is killed first, :func:`sweep_drafts` removes it.
+    """
+    draft = _draft_of(path)
+    draft.mkdir(mode=0o700)
+    return draft
 
 
 @contextmanager

@@ -31,6 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     new.add_argument("--mem-size", type=int, help="pictures in memory, for methods that have one")
     new.add_argument("--epochs", type=int, help="for methods that train")
     new.add_argument("--seed", type=int)
+    new.add_argument(
+        "--thumbnails",
+        help="small copies of pictures kept for people to see: a number, or '16 MB'; 0 for none",
+    )
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rebll_avalanche.learner import Learner
     from rebll_avalanche.learner.held import changing
 
-    names = "method backbone pretrained image_size precision mem_size seed".split()  # noqa: SIM905
+    names = "method backbone pretrained image_size precision mem_size seed thumbnails".split()  # noqa: SIM905
     given = {name: value for name in names if (value := getattr(arguments, name)) is not None}
     if arguments.epochs is not None:
         given["training"] = {"epochs": arguments.epochs}

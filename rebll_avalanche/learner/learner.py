@@ -14,15 +14,22 @@ from torch import Tensor
 from rebll_avalanche.benchmarks.features import FrozenFeatures
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import RebllError
-from rebll_avalanche.learner import predicting, revising
+from rebll_avalanche.learner import judging, predicting, revising
 from rebll_avalanche.learner.audit import Suggestion, Suspect, suggestions
 from rebll_avalanche.learner.hub import fetch, push
-from rebll_avalanche.learner.judging import with_thresholds
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.learning import check_class_names, learned
 from rebll_avalanche.learner.lesson import Evaluation, Lesson
 from rebll_avalanche.learner.methods import check_can_go_on, is_exact, require_exact
-from rebll_avalanche.learner.pictures import Given, find_pictures, is_one, pictures_of
+from rebll_avalanche.learner.picture_store import Budget, PictureStore
+from rebll_avalanche.learner.pictures import (
+    Given,
+    WithThumbnails,
+    find_pictures,
+    is_one,
+    pictures_of,
+)
+from rebll_avalanche.learner.quality import ClassQuality
 from rebll_avalanche.learner.reading import folder_of, labelled_pictures
 from rebll_avalanche.learner.revising import Correction
 from rebll_avalanche.learner.storing import Stored, read_stored
@@ -31,6 +38,10 @@ from rebll_avalanche.tables import read_table
 
 if TYPE_CHECKING:
     from rebll_avalanche.inference.predictor import TrainedModel
+
+
+# Of about 3 KB each.
+THUMBNAILS = "16 MB"
 
 
 class Learner:
@@ -48,6 +59,8 @@ class Learner:
         precision: Thresholds keep this precision, as a fraction, instead of the best F1.
         training: Settings of training for methods with gradients, such as ``{"epochs": 20}``.
         seed: Of everything random in training.
+        thumbnails: How many small copies of pictures (96 px) it keeps for people to see: a number of
+            pictures, megabytes such as ``"16 MB"``, or 0 for none.
         **options: Parameters of the method, such as ``mem_size``.
     """
 
@@ -61,11 +74,11 @@ class Learner:
         precision: float | None = None,
         training: Mapping[str, Any] | None = None,
         seed: int = 0,
+        thumbnails: int | str = THUMBNAILS,
         **options: Any,
     ) -> None:
         check_can_go_on(method)
-        if precision is not None and not 0 < precision <= 1:
-            raise RebllError(f"precision is a fraction above 0 and at most 1, got {precision}")
+        _check_precision(precision)
         if method == "closed-form":
             options.setdefault("keep", "vectors")
         self.config = Config.from_dict(
@@ -83,7 +96,7 @@ class Learner:
             }
         )
         self.precision = precision
-        self._know = Knowledge()
+        self._know = Knowledge(thumbnails=PictureStore(Budget.of(thumbnails)))
         self._before: Knowledge | None = None
         self._features: FrozenFeatures | None = None
         self._model: MultiLabelModel | None = None
@@ -117,6 +130,11 @@ class Learner:
         return dict(zip(self.class_names, found, strict=True))
 
     @property
+    def kept_thresholds(self) -> dict[str, float]:
+        """Those of them that :meth:`set_thresholds` has set."""
+        return dict(self._know.kept_thresholds)
+
+    @property
     def features(self) -> FrozenFeatures:
         """What makes vectors of pictures; built when it is first needed.
 
@@ -128,6 +146,18 @@ class Learner:
                 self.config, self._backbone_weights, self._backbone_hash
             )
         return self._features
+
+    def thumbnail(self, picture: str | int) -> bytes | None:
+        """A small JPEG of a picture that was learned, if one is kept; its file may be gone.
+
+        Args:
+            picture: Its name in the table that taught it, or its key (:attr:`Lesson.keys`).
+
+        Raises:
+            RebllError: When several pictures have that name.
+        """
+        key = self._know.key_of(picture) if isinstance(picture, str) else picture
+        return None if key is None else self._know.thumbnails.get(key)
 
     # Learning
 
@@ -155,12 +185,16 @@ class Learner:
         read = read_table(table, images=images, about=about, class_names=class_names)
         pictures, labels = labelled_pictures(read, folder_of(table, images), on_error)
         check_class_names(self._know, read)
+        if not self._know.thumbnails.budget.is_nothing:
+            pictures = WithThumbnails(pictures)
+        keys, vectors = pictures.keys(), self.features.of(pictures)
         know, lesson = learned(
             self._know,
             read,
             pictures.names,
-            pictures.keys(),
-            self.features.of(pictures),
+            keys,
+            {keys[row]: small for row, small in pictures.thumbnails.items()},
+            vectors,
             labels,
             config=self.config,
             precision=self.precision,
@@ -259,9 +293,32 @@ class Learner:
                 "together; merge learners that were made in the same way"
             )
         if self._know.taught is None:
-            self._set(other._know, None)
+            thumbnails = self._know.thumbnails.with_pictures(other._know.thumbnails.pictures)
+            self._set(replace(other._know, thumbnails=thumbnails), None)
         else:
             self._revise(revising.merged(self._know, other._know))
+
+    def set_thresholds(self, thresholds: Mapping[str, float]) -> None:
+        """Call classes present above these probabilities; no lesson will move them.
+
+        Args:
+            thresholds: By class; those of other classes stay as they are.
+
+        Raises:
+            RebllError: When a class is not known, or a threshold is no probability.
+        """
+        self._set(judging.keeping(self._know, thresholds), self._before)
+
+    def choose_thresholds(self, precision: float | None = None) -> None:
+        """Choose all thresholds from leave-one-out scores again, now and after every lesson.
+
+        Args:
+            precision: Keep this precision, as a fraction, instead of the best F1.
+        """
+        require_exact(self.config, "choosing thresholds")
+        _check_precision(precision)
+        self.precision = precision
+        self._revise(replace(self._know, kept_thresholds={}))
 
     # Answers
 
@@ -333,6 +390,11 @@ class Learner:
         """
         require_exact(self.config, "auditing")
         return predicting.wrong_labels(self._know, count)
+
+    def qualities(self) -> tuple[ClassQuality, ...]:
+        """How good every class is on all pictures that were annotated for it, leave-one-out."""
+        require_exact(self.config, "scoring pictures without themselves")
+        return judging.qualities(self._know)
 
     def trained_model(self, name: str = "learner") -> TrainedModel:
         """The same answers from one network for pictures, for maps of classes and for ONNX.
@@ -444,7 +506,7 @@ class Learner:
 
     def _revise(self, know: Knowledge) -> None:
         """After an exact change without training: thresholds follow."""
-        self._set(with_thresholds(know, self.precision)[0], None)
+        self._set(judging.with_thresholds(know, self.precision)[0], None)
 
     def _head(self) -> MultiLabelModel:
         if self._model is None:
@@ -453,3 +515,8 @@ class Learner:
 
     def _probabilities(self, vectors: Tensor) -> Tensor:
         return predicting.probabilities(self._head(), vectors)
+
+
+def _check_precision(precision: float | None) -> None:
+    if precision is not None and not 0 < precision <= 1:
+        raise RebllError(f"precision is a fraction above 0 and at most 1, got {precision}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -30,6 +30,7 @@ def learned(
     read: AnnotationTable,
     pictures: Sequence[str],
     keys: Sequence[int],
+    thumbnails: Mapping[int, bytes],
     vectors: Tensor,
     labels: Tensor,
     *,
@@ -44,6 +45,7 @@ def learned(
         read: The table.
         pictures: Names of its pictures.
         keys: What tells these apart.
+        thumbnails: By key, for people.
         vectors: ``[pictures, features]``.
         labels: ``[pictures, classes of the table]``.
         config: Of the learner.
@@ -59,7 +61,8 @@ def learned(
     wide[:, columns] = labels
     fresh = len(wider.columns) - len(know.columns)
     taught = teach(config, know.taught, vectors, wide, keys, fresh)
-    after = replace(wider, taught=taught)
+    shown = know.thumbnails.with_pictures(thumbnails)
+    after = replace(wider, taught=taught, thumbnails=shown)
     lesson = Lesson(
         number=len(taught["sizes"]) - 1,
         source=source,

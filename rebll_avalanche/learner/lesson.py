@@ -11,6 +11,15 @@ from rebll_avalanche.learner.quality import ClassQuality
 from rebll_avalanche.words import printable
 
 
+def picture_id(key: int) -> str:
+    """A picture's key as people and programs write it; it stays the same wherever the picture goes.
+
+    >>> picture_id(-1), picture_id(10)
+    ('ffffffffffffffff', '000000000000000a')
+    """
+    return f"{key & (1 << 64) - 1:016x}"
+
+
 @dataclass(frozen=True)
 class Lesson:
     """One lesson and what came of it.

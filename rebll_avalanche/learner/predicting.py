@@ -138,13 +138,10 @@ def wrong_labels(know: Knowledge, count: int | None) -> list[Suspect]:
     ridge = ridge_of(know.require_taught())
     visible, records = know.visible, records_of(ridge, "auditing")
     scores, labels = left_out(ridge)
-    names = {
-        key: picture
-        for lesson in know.lessons
-        for picture, key in zip(lesson.pictures, lesson.keys, strict=True)
-    }
+    names = know.names_of()
     return suspects(
         [names.get(key, f"picture {key}") for key in records.index],
+        list(records.index),
         scores[:, visible],
         labels[:, visible],
         know.visible_thresholds,
