@@ -12,7 +12,7 @@ from jinja2 import Environment
 
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner.audit import Suspect
-from rebll_avalanche.learner.picture_store import thumbnail_of
+from rebll_avalanche.picture_store import thumbnail_of
 from rebll_avalanche.pictures import read_picture
 
 # Longer side of a picture on the page.

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner.lesson import Lesson, picture_id
-from rebll_avalanche.learner.picture_store import PictureStore
 from rebll_avalanche.learner.quality import EVEN
+from rebll_avalanche.picture_store import PictureStore
 from rebll_avalanche.words import nearest
 
 

@@ -166,9 +166,7 @@ def quality_table(qualities: Sequence[ClassQuality]) -> str:
 def overview(learner: Any) -> str:
     """What a learner is, what it can name, and what it was taught; for a terminal."""
     config = learner.config
-    lines = [
-        f"{config.method_name} on {config.benchmark.features} of {config.benchmark.image_size} px"
-    ]
+    lines = [f"{config.method_name} on {learner.backbone} of {config.benchmark.image_size} px"]
     lines += ["", "class (threshold)"]
     lines += [f"  {name} ({threshold:.2f})" for name, threshold in learner.thresholds.items()]
     lines += ["", "lessons"]

@@ -171,7 +171,7 @@ def _warm(learner: Learner) -> None:
     if learner.class_names:
         learner.scores(np.zeros((64, 64, 3), np.uint8))
     else:
-        assert learner.features
+        _ = learner.features
 
 
 def _be_patient() -> None:

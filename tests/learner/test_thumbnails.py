@@ -13,7 +13,7 @@ from rebll_avalanche import Learner
 from rebll_avalanche.cli import main
 from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner.file import read_learner, write_learner
-from rebll_avalanche.learner.picture_store import Budget, PictureStore, thumbnail_of
+from rebll_avalanche.picture_store import Budget, PictureStore, thumbnail_of
 from rebll_avalanche.pictures import decode_picture
 
 

@@ -1,7 +1,7 @@
-"""Small encoded pictures inside a learner's file: thumbnails for people, and what a network trains on again.
+"""Small encoded pictures inside a learner or a run: thumbnails for people, and what a memory trains on again.
 
 They are encoded here from pixels, so nothing of the original file comes along, such as the place where it was
-taken. The file's hashes cover them, and they are decoded as JPEG or PNG or not at all.
+taken. The hashes of the file that holds them cover them, and they are JPEG or PNG or refused.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from PIL import Image
 from rebll_avalanche.errors import DamagedError, RebllError
 
 MEGABYTE = 1_000_000
+# Pictures of at most so many pixels are kept without loss.
+EXACT_PIXELS = 96 * 96
 # Longer side of a thumbnail.
 THUMBNAIL_SIDE = 96
 _STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
@@ -146,15 +148,36 @@ def thumbnail_of(picture: Image.Image, side: int = THUMBNAIL_SIDE) -> bytes:
         picture: In RGB.
         side: Longer side.
     """
-    small = picture.copy() if max(picture.size) <= side else _scaled(picture, side)
+    small = picture if max(picture.size) <= side else _scaled(picture, side)
     return encoded(small, "JPEG", quality=80)
+
+
+def training_picture(picture: Image.Image) -> bytes:
+    """What a memory keeps of a picture that was scaled to the size of training.
+
+    The same pixels up to :data:`EXACT_PIXELS`, beyond that a JPEG that looks the same.
+    """
+    if picture.width * picture.height <= EXACT_PIXELS:
+        return encoded(picture, "PNG")
+    limit = most_bytes(picture.width * picture.height)
+    for quality in (92, 85, 75, 60, 40):
+        content = encoded(picture, "JPEG", quality=quality, subsampling=0)
+        if len(content) <= limit:
+            break
+    return content
+
+
+def most_bytes(pixels: int) -> int:
+    """An upper bound for :func:`training_picture`, from which a budget in megabytes follows."""
+    return 3 * pixels + 4096 if pixels <= EXACT_PIXELS else pixels
 
 
 def encoded(picture: Image.Image, kind: str, **options: Any) -> bytes:
     """The bytes of a picture file without any metadata."""
     stream = io.BytesIO()
-    picture.info = {}
-    picture.save(stream, kind, **options)
+    plain = picture.copy()
+    plain.info = {}
+    plain.save(stream, kind, **options)
     return stream.getvalue()
 
 
