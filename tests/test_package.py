@@ -62,6 +62,7 @@ ALLOWED = {room: GROUND[:i] for i, room in enumerate(GROUND)} | {
 ALLOWED["running"] = list(ALLOWED)
 ALLOWED["inference"] = list(ALLOWED)
 ALLOWED["learner"] = list(ALLOWED)
+ALLOWED["verify"] = list(ALLOWED)
 ALLOWED["serve"] = list(ALLOWED)
 ALLOWED["commands"] = list(ALLOWED)
 ALLOWED["cli"] = ["commands", "words", "process"]
