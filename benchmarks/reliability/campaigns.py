@@ -29,12 +29,13 @@ from processes import (
     outcome,
     start,
 )
-from subjects import Run, Subject, run_bits, settings, streams
+from subjects import File, Run, Subject, run_bits, settings, streams
 
 from rebll_avalanche.benchmarks.cache import cached_images
 from rebll_avalanche.benchmarks.features import FrozenFeatures
 from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.label_cache import cached_table
+from rebll_avalanche.files import DRAFT
 from rebll_avalanche.running.run import run_experiment
 from rebll_avalanche.verify import verify
 
@@ -81,7 +82,8 @@ class Campaigns:
         ended = outcome(start(self._work(folder)))
         if ended != DONE:
             return TRACEBACK if ended == TRACEBACK else LOST
-        if any(verdict.problems for verdict in verify(folder)):
+        swept = isinstance(self.subject, File) or not list(folder.rglob(f"*{DRAFT}"))
+        if not swept or any(verdict.problems for verdict in verify(folder)):
             return LOST
         return SAME if self.subject.bits(folder) == self.wanted else SILENT
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rebll_avalanche.errors import DamagedError, RebllError
-from rebll_avalanche.learner.lesson import Lesson
+from rebll_avalanche.learner.lesson import Lesson, texts
 from rebll_avalanche.learner.quality import EVEN
 from rebll_avalanche.words import nearest
 
@@ -125,8 +125,8 @@ class Knowledge:
             DamagedError: When it contradicts itself.
         """
         made = cls(
-            columns=tuple(map(str, values["columns"])),
-            forgotten=frozenset(values["forgotten"]),
+            columns=texts("columns", values["columns"]),
+            forgotten=frozenset(texts("forgotten", values["forgotten"])),
             lessons=tuple(Lesson.from_dict(lesson) for lesson in values["lessons"]),
             thresholds=values["thresholds"].float(),
             taught=values["taught"],
@@ -135,4 +135,6 @@ class Knowledge:
         rows = 0 if made.taught is None else sum(made.taught["sizes"])
         if len(set(made.columns)) != wide or made.thresholds.shape != (wide,) or rows != wide:
             raise DamagedError("its classes, thresholds and lessons do not fit each other")
+        if not bool(((made.thresholds >= 0) & (made.thresholds <= 1)).all()):  # NaN neither
+            raise DamagedError("its thresholds are no probabilities")
         return made
