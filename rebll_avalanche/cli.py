@@ -32,7 +32,7 @@ COMMANDS = {
     "suggest": "suggest pictures to label next",
     "audit": "list labels that are probably wrong or missing",
     "serve": "teach and ask a learner in the browser, or over HTTP",
-    "verify": "check every byte of runs and caches",
+    "verify": "check every byte of runs, learners and caches",
     "doctor": "check versions, data folders, disk and speed",
 }
 

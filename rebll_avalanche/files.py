@@ -89,18 +89,19 @@ def write_text(path: Path, text: str) -> None:
         stream.write(text.encode("utf-8"))
 
 
-def sweep_drafts(folder: Path, *, older_than: float = 0.0, of: str = "") -> None:
+def sweep_drafts(folder: Path, *, of: str = "", older_than: float = 0.0) -> None:
     """Remove drafts that a killed process left.
 
     Args:
         folder: A folder that no other process is writing to, unless one of the others is given.
+        of: Only drafts of the file of this name, which no other process is writing.
         older_than: Keep drafts younger than this, in seconds.
-        of: The name of a file that no other process is writing; drafts of others are kept.
     """
     if not folder.is_dir():
         return
+    start = f".{of}." if of else ""
     for entry in folder.iterdir():
-        if not entry.name.endswith(DRAFT) or (of and not entry.name.startswith(f".{of}.")):
+        if not entry.name.endswith(DRAFT) or not entry.name.startswith(start):
             continue
         with suppress(FileNotFoundError):  # its owner has just finished
             if older_than and time.time() - entry.lstat().st_mtime < older_than:

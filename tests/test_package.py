@@ -15,7 +15,7 @@ import rebll_avalanche
 PACKAGE = Path(rebll_avalanche.__file__).parent
 
 # What every room stands on; these import one another only, in this order.
-GROUND = ["errors", "words", "arguments", "files", "arrays", "protocols", "distributed"]
+GROUND = ["errors", "plain_yaml", "words", "arguments", "files", "arrays", "protocols", "distributed"]
 # Rooms, lowest first: a room may import itself, the ground, and the rooms in its list.
 ALLOWED = {
     "process": [],
@@ -64,6 +64,7 @@ ALLOWED = {room: GROUND[:i] for i, room in enumerate(GROUND)} | {
 ALLOWED["running"] = list(ALLOWED)
 ALLOWED["inference"] = list(ALLOWED)
 ALLOWED["learner"] = list(ALLOWED)
+ALLOWED["verify"] = list(ALLOWED)
 ALLOWED["serve"] = list(ALLOWED)
 ALLOWED["commands"] = list(ALLOWED)
 ALLOWED["cli"] = ["commands", "words", "process"]

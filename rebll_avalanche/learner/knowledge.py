@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rebll_avalanche.errors import DamagedError, RebllError
-from rebll_avalanche.learner.lesson import Lesson, picture_id
+from rebll_avalanche.learner.lesson import Lesson, picture_id, texts
 from rebll_avalanche.learner.quality import EVEN
 from rebll_avalanche.picture_store import PictureStore
 from rebll_avalanche.words import nearest
@@ -149,8 +149,8 @@ class Knowledge:
             DamagedError: When it contradicts itself.
         """
         made = cls(
-            columns=tuple(map(str, values["columns"])),
-            forgotten=frozenset(values["forgotten"]),
+            columns=texts("columns", values["columns"]),
+            forgotten=frozenset(texts("forgotten", values["forgotten"])),
             lessons=tuple(Lesson.from_dict(lesson) for lesson in values["lessons"]),
             thresholds=values["thresholds"].float(),
             # Files of earlier versions have none.
@@ -167,4 +167,6 @@ class Knowledge:
         whole = len(set(made.columns)) == wide and made.thresholds.shape == (wide,)
         if not (whole and kept and rows == wide):
             raise DamagedError("its classes, thresholds and lessons do not fit each other")
+        if not bool(((made.thresholds >= 0) & (made.thresholds <= 1)).all()):  # NaN neither
+            raise DamagedError("its thresholds are no probabilities")
         return made

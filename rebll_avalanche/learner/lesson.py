@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any
 
 from rebll_avalanche.learner.quality import ClassQuality
-from rebll_avalanche.words import printable
+from rebll_avalanche.words import brief, printable
+
+
+_LISTS = ("pictures", "new_classes", "known_classes")
 
 
 def picture_id(key: int) -> str:
@@ -98,11 +101,25 @@ class Lesson:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Lesson:
-        """The lesson that :meth:`to_dict` was called on."""
-        sequences = ("pictures", "keys", "new_classes", "known_classes")
+        """The lesson that :meth:`to_dict` was called on.
+
+        Raises:
+            TypeError: When something in it has another type.
+            ValueError: When its pictures and keys do not fit each other.
+        """
+        listed = {name: texts(name, values[name]) for name in _LISTS}
+        keys = tuple(int(key) for key in values["keys"])
         qualities = tuple(ClassQuality(**quality) for quality in values["qualities"])
-        given = values | {name: tuple(values[name]) for name in sequences}
-        return cls(**(given | {"qualities": qualities}))
+        made = cls(**(values | listed | {"keys": keys, "qualities": qualities}))
+        texts("a lesson", [made.source, made.taught_at, made.read_as])
+        texts("a class", [quality.name for quality in qualities])
+        numbers = [number for quality in qualities for number in astuple(quality)[1:]]
+        for number in (made.number, made.seconds, *numbers):
+            if not isinstance(number, int | float):
+                raise TypeError(f"a lesson has numbers, got {brief(number)}")
+        if len(made.keys) != len(made.pictures):
+            raise ValueError(f"{len(made.pictures)} pictures have {len(made.keys)} keys")
+        return made
 
 
 @dataclass(frozen=True)
@@ -176,3 +193,14 @@ def overview(learner: Any) -> str:
             f"new: {', '.join(lesson.new_classes) or 'none'}"
         )
     return printable("\n".join(lines))
+
+
+def texts(name: str, values: Any) -> tuple[str, ...]:
+    """A list of texts as a tuple.
+
+    Raises:
+        TypeError: When it is something else.
+    """
+    if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
+        raise TypeError(f"{name} must be texts, got {brief(values)}")
+    return tuple(values)

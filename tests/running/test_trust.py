@@ -15,7 +15,7 @@ import yaml
 from PIL import Image
 
 from rebll_avalanche.checkpointing.checkpoint import STATE, TENSORS, CheckpointFolder
-from rebll_avalanche.checkpointing.verify import verify
+from rebll_avalanche.verify import verify
 from rebll_avalanche.cli import main
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import ChangedError, DamagedError, DivergedError, UnsafeError
