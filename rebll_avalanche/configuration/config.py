@@ -21,7 +21,6 @@ RECORDS = (
     "versions",
     "git",
     "environment",
-    "extensions",
     "milliseconds_per_step",
 )
 
