@@ -17,7 +17,7 @@ import itertools
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ import torch
 from rebll_avalanche import METHODS, Learner, read_table
 from rebll_avalanche.benchmarks.features import FrozenFeatures
 from rebll_avalanche.benchmarks.transforms import KeepAspect
-from rebll_avalanche.learner.methods import REFUSED
+from rebll_avalanche.learner.methods import REFUSED, REFUSED_ON_VECTORS
 from rebll_avalanche.learner.pictures import Pictures, find_pictures
 from rebll_avalanche.tables import AnnotationTable
 
@@ -139,18 +139,31 @@ def _walk(months: Months, features: Any, place: Path, size: int) -> Iterator[dic
 
 
 def rare_class(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
-    """A class in 12 % of the pictures of a lesson: how often each method calls it in others."""
+    """A class in 12 % of the pictures of a lesson: how often each method on vectors calls it in others."""
+    methods = [method for method in METHODS if method not in REFUSED_ON_VECTORS]
+    return _rare(months, methods, lambda **options: make(features, size, **options))
+
+
+def rare_class_trained(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
+    """The same of each method that trains the backbone from pictures."""
+    vision_transformers = ("l2p", "l2p-r", "multi-lane")  # whose weights no package brings
+    methods = [m for m in METHODS if m not in REFUSED and m not in vision_transformers]
+    kind = {"frozen": False, "image_size": size, "training": {"epochs": 4, "tuning": "off"}}
+    return _rare(months, methods, lambda **options: Learner(**kind, **options))
+
+
+def _rare(
+    months: Months, methods: Sequence[str], maker: Callable[..., Learner]
+) -> Iterator[dict[str, Any]]:
     old, rare = list(range(FIRST)), FIRST + LATER
     held_out = months.take(range(len(months.names)), 400)
     first = months.take(old, 200)
     with_it = months.take([rare], 24)
     others = [row for row in months.left if not months.labels[row, rare]]
     second = [*with_it, *others[: round(len(with_it) * (1 - RARE) / RARE)]]
-    for method in METHODS:
-        if method in REFUSED:
-            continue
+    for method in methods:
         options = {"mem_size": 40} if METHODS[method].uses_memory else {}
-        learner = make(features, size, method=method, **options)
+        learner = maker(method=method, **options)
         learner.learn(pair(months, first, old), class_names=[months.names[c] for c in old])
         learner.learn(pair(months, second, [rare]), class_names=[months.names[rare]])
         scores = learner.scores([months.images[row] for row in held_out])[:, -1].numpy()
@@ -257,6 +270,7 @@ PARTS = {
     "months": walk,  # mAP; that of a learner that saw everything at once
     "seconds": times,  # of the learner; of reading pictures and the backbone alone
     "rare": rare_class,  # % called of pictures without it; of pictures with it
+    "rare, trained": rare_class_trained,  # the same
 }
 
 if __name__ == "__main__":

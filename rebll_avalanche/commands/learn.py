@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rebll_avalanche.learner import Learner
 
 HELP = """Teach a learner from a table of pictures, for example: rebll learn city.rebll march.csv --images
 photos/march. The file is made if it is not there; the pictures are not needed again. Stopped, the file is as
@@ -13,13 +17,7 @@ it was before."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which file, which table; and, for a new file, what kind of learner."""
     parser.add_argument("learner", type=Path, help="a .rebll file")
-    add_table(parser)
-    parser.add_argument(
-        "--on-error",
-        choices=("raise", "skip"),
-        default="raise",
-        help="refuse a table with unreadable pictures, or go on without these",
-    )
+    add_lesson(parser)
     new = parser.add_argument_group("for a file that is not there yet")
     new.add_argument("--method", help="any that can go on without its old data; closed-form")
     new.add_argument("--backbone", help="a timm name; tf_efficientnet_lite0")
@@ -45,6 +43,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     new.add_argument(
         "--thumbnails",
         help="small copies of pictures kept for people to see: a number, or '16 MB'; 0 for none",
+    )
+
+
+def add_lesson(parser: argparse.ArgumentParser) -> None:
+    """The table, and what to do with pictures that cannot be read."""
+    add_table(parser)
+    parser.add_argument(
+        "--on-error",
+        choices=("raise", "skip"),
+        default="raise",
+        help="refuse a table with unreadable pictures, or go on without these",
     )
 
 
@@ -81,11 +90,16 @@ def run(arguments: argparse.Namespace) -> int:
             f"out {', '.join(flags)}, or name another file"
         )
     with changing(arguments.learner, lambda: Learner(**given)) as learner:
-        lesson = learner.learn(
-            arguments.table,
-            images=arguments.images,
-            about=arguments.about,
-            on_error=arguments.on_error,
-        )
-    print(lesson)
+        print_lesson(learner, arguments)
     return 0
+
+
+def print_lesson(learner: Learner, arguments: argparse.Namespace) -> None:
+    """Learn from the table of :func:`add_lesson`, and say what came of it."""
+    lesson = learner.learn(
+        arguments.table,
+        images=arguments.images,
+        about=arguments.about,
+        on_error=arguments.on_error,
+    )
+    print(lesson)

@@ -22,7 +22,6 @@ RECORDS = (
     "versions",
     "git",
     "environment",
-    "extensions",
     "milliseconds_per_step",
 )
 

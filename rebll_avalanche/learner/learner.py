@@ -30,6 +30,7 @@ from rebll_avalanche.learner.methods import (
     network_settings,
     require_exact,
 )
+from rebll_avalanche.learner.opening import open_run
 from rebll_avalanche.learner.pictures import (
     Given,
     WithThumbnails,
@@ -198,6 +199,7 @@ class Learner:
 
         Args:
             table: Anything that :func:`rebll_avalanche.read_table` takes. Classes may be new, known, or both.
+                With a column ``split``, only rows of ``train``.
             images: The folder that its file names are relative to.
             about: The classes that it speaks about, if not those that it names.
             class_names: Of the columns, if it is a label matrix.
@@ -205,6 +207,7 @@ class Learner:
         """
         started = time.perf_counter()
         read = read_table(table, images=images, about=about, class_names=class_names)
+        read = read.rows_of_split("train")
         pictures, labels = labelled_pictures(read, folder_of(table, images), on_error)
         check_class_names(self._know, read)
         if not self._know.thumbnails.budget.is_nothing:
@@ -382,12 +385,14 @@ class Learner:
         """How right it is on pictures that it should not have learned from.
 
         Args:
-            table: As for :meth:`learn`; classes that are not known are left out and named.
+            table: As for :meth:`learn`; classes that are not known are left out and named. With a column
+                ``split``, only rows of ``test``.
             images: As there.
             about: As there.
             class_names: As there.
         """
         read = read_table(table, images=images, about=about, class_names=class_names)
+        read = read.rows_of_split("test")
         pictures, labels = labelled_pictures(read, folder_of(table, images))
         predicting.require_known_classes(self._know, read)  # before the time that scores take
         scores = self.scores(pictures)
@@ -472,14 +477,27 @@ class Learner:
         Raises:
             DamagedError: When the file is no learner, or its bytes are not those that were written.
         """
-        stored, head = read_stored(Path(path).expanduser())
-        made = cls.__new__(cls)
-        made.config, made.precision = stored.config, stored.precision
-        made._know, made._before = stored.know, stored.before
-        made._features, made._model = None, head
-        made._backbone_hash = stored.backbone_hash
-        made._backbone_weights = stored.backbone_weights
-        return made
+        stored, network = read_stored(Path(path).expanduser())
+        return cls._of(stored, network)
+
+    @classmethod
+    def from_run(
+        cls, folder: str | os.PathLike[str], *, thumbnails: int | str = THUMBNAILS
+    ) -> Learner:
+        """The learner that a finished run of ``rebll run`` has become: it goes on with the run's method.
+
+        The images and tables of the run are not needed: its last checkpoint holds those of its memory.
+
+        Args:
+            folder: The run, on images or on the vectors of a frozen backbone.
+            thumbnails: As for the constructor, of pictures that will be learned.
+
+        Raises:
+            RebllError: When the run is not finished, or its method cannot go on.
+        """
+        stored = open_run(Path(folder).expanduser())
+        store = PictureStore(Budget.of(thumbnails))
+        return cls._of(replace(stored, know=replace(stored.know, thumbnails=store)))
 
     def push_to_hub(
         self,
@@ -533,6 +551,16 @@ class Learner:
         return cls.load(fetch(repo_id, revision=revision, token=token, endpoint=endpoint))
 
     # Inside
+
+    @classmethod
+    def _of(cls, stored: Stored, network: MultiLabelModel | None = None) -> Learner:
+        made = cls.__new__(cls)
+        made.config, made.precision = stored.config, stored.precision
+        made._know, made._before = stored.know, stored.before
+        made._features, made._model = None, network
+        made._backbone_hash = stored.backbone_hash
+        made._backbone_weights = stored.backbone_weights
+        return made
 
     def _hash(self) -> str | None:
         if self._backbone_hash is None and self.features is not None:

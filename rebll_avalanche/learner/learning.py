@@ -74,6 +74,7 @@ def learned(
         new_classes=new,
         known_classes=tuple(name for name in read.class_names if name not in new),
         read_as=read.summary,
+        again=len(know.learned_keys.intersection(keys)),
     )
     if is_exact(config):
         after, qualities = with_thresholds(after, precision, keys, wide)

@@ -39,6 +39,7 @@ class Lesson:
         qualities: Per class, from scores of a head that had not seen the picture; empty where the
             method has no such scores.
         seconds: For all of it.
+        again: How many of the pictures had been learned before; their labels are now those of this lesson.
     """
 
     number: int
@@ -51,6 +52,7 @@ class Lesson:
     read_as: str = ""
     qualities: tuple[ClassQuality, ...] = ()
     seconds: float = 0.0
+    again: int = 0
 
     def __str__(self) -> str:
         new = ", ".join(self.new_classes) or "none"
@@ -60,6 +62,11 @@ class Lesson:
         ]
         if self.read_as:
             lines.append(self.read_as)
+        if self.again:
+            lines.append(
+                f"{self.again} of these pictures had been learned before; their labels are now those of "
+                "this table"
+            )
         if self.qualities:
             lines += ["", quality_table(self.qualities)]
             lines.append(
@@ -188,10 +195,10 @@ def overview(learner: Any) -> str:
     lines += [f"  {name} ({threshold:.2f})" for name, threshold in learner.thresholds.items()]
     lines += ["", "lessons"]
     for lesson in learner.lessons:
-        lines.append(
-            f"  {lesson.number}: {lesson.taught_at}, {len(lesson.pictures)} pictures from {lesson.source}; "
-            f"new: {', '.join(lesson.new_classes) or 'none'}"
-        )
+        what = lesson.source
+        if lesson.taught_at:  # others come from a run, which keeps no list of its pictures
+            what = f"{lesson.taught_at}, {len(lesson.pictures)} pictures from {what}"
+        lines.append(f"  {lesson.number}: {what}; new: {', '.join(lesson.new_classes) or 'none'}")
     return printable("\n".join(lines))
 
 

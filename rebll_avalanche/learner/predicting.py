@@ -173,8 +173,13 @@ def joined_model(
     apart = isinstance(features, SideBySide) or config.benchmark.features_windows
     if features is not None and not apart:
         assert isinstance(features, FrozenFeatures)
-        backbone = copy.deepcopy(features.model)
-        network = with_learned(backbone, network, hidden=config.model.hidden).eval()
+        whole = copy.deepcopy(features.model)
+        if config.benchmark.features_until is not None:  # its last part was trained
+            whole.head = network.head
+            whole.load_state_dict(whole.state_dict() | network.state_dict())
+            network = whole.eval()
+        else:
+            network = with_learned(whole, network, hidden=config.model.hidden).eval()
     return TrainedModel(
         folder=Path(name),
         config=config,

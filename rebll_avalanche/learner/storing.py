@@ -103,3 +103,8 @@ def _checked_network(config: Config, know: Knowledge) -> MultiLabelModel | None:
         if not isinstance(kept, Tensor):
             PictureStore.from_dict(kept)  # raises if these are no pictures
     return network
+
+
+def to_go_on(captured: dict[str, Any]) -> dict[str, Any]:
+    """A strategy's state without what the next experience starts anew: the optimizer's moments."""
+    return captured | {"optimizer": captured["optimizer"] | {"moments": {}}}

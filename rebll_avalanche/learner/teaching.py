@@ -24,6 +24,7 @@ from rebll_avalanche.checkpointing.snapshot import (
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner.predicting import side_of
+from rebll_avalanche.learner.storing import to_go_on
 from rebll_avalanche.learner.stream import LessonStream
 from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
 from rebll_avalanche.plugins.divergence import DivergencePlugin
@@ -94,8 +95,3 @@ def teach(
         }
     finally:
         set_random_state(outside)
-
-
-def to_go_on(captured: dict[str, Any]) -> dict[str, Any]:
-    """A strategy's state without what the next experience starts anew: the optimizer's moments."""
-    return captured | {"optimizer": captured["optimizer"] | {"moments": {}}}

@@ -104,8 +104,6 @@ class Run:
     def _decided(self) -> dict[str, Any]:
         decided = flat({name: self.config[name] for name in DECISIONS if name in self.config})
         decided |= flat({"method": self._as_run.get("parameters", {})})
-        # An extended run is not comparable to one that was not extended.
-        decided["benchmark.extensions"] = len(self.config.get("extensions", []))
         return {
             key: value
             for key, value in decided.items()

@@ -107,12 +107,7 @@ def run_experiment(
         table = Path(config.benchmark.labels).expanduser() if config.benchmark.labels else None
         learned = has_learned(folder)
         if table is not None and learned:
-            check_label_table(
-                folder,
-                "benchmark",
-                table,
-                "start over with --start-over, or choose another --folder",
-            )
+            check_label_table(folder, table)
         checkpoints = CheckpointFolder(folder / CHECKPOINT)
         from_first(checkpoints.sweep)
         if not (folder / CONFIG).is_file():  # the checkpoint's settings must match
@@ -135,7 +130,7 @@ def run_experiment(
         strategy = build_strategy(config, model, benchmark, folder)
         if is_first() and (not learned or not (folder / CONFIG).is_file()):
             if table is not None:
-                keep_label_table(folder, "benchmark", table)
+                keep_label_table(folder, table)
             weights = getattr(benchmark.features, "weights", model.weights)
             content = _resolved(config, benchmark, weights, shape)
             content["environment"]["milliseconds_per_step"] = tried
@@ -192,7 +187,7 @@ def learn(
     if len(records) > len(pairs):
         raise DamagedError(
             f"{folder} has learned {len(records)} experiences, but its configuration has {len(pairs)}: "
-            f"restore the {CONFIG} that lists its extensions"
+            f"restore its {CONFIG}"
         )
     workers = {"num_workers": config.training.num_workers}
     try:
