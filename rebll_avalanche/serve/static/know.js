@@ -58,4 +58,4 @@ async function showWorst(row) {
     : element("p", { className: "hint" }, "It agrees with all of its labels."));
 }
 
-const words = ({ present, probability }) => `labelled ${present ? "present" : "absent"}, ${percent(probability)} %`;
+const words = ({ present, probability }) => `labelled ${present ? "present" : "absent"}, ${percent(probability)}\u00a0%`;
