@@ -111,7 +111,7 @@ def learn(names: Sequence[str], paths: Sequence[str], labels: Labels) -> Change:
         before = learner.evaluate(table) if known else None
         lesson = learner.learn(table)
         return Taught(
-            lesson=LessonAnswer.of(lesson),
+            lesson=LessonAnswer.of(lesson, learner),
             before=[Quality.of(quality) for quality in before.qualities] if before else [],
             known_pictures=before.learned_pictures if before else 0,
         )

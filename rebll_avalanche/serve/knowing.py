@@ -45,7 +45,8 @@ def knowing(service: LearnerService) -> APIRouter:
 
     @routes.get("/lessons", summary="What it was taught, oldest first")
     def lessons() -> list[LessonAnswer]:
-        return [LessonAnswer.of(lesson) for lesson in service.learner.lessons]
+        learner = service.learner
+        return [LessonAnswer.of(lesson, learner) for lesson in learner.lessons]
 
     @routes.get("/classes", summary="What it can name")
     def classes() -> list[ClassAnswer]:

@@ -78,14 +78,26 @@ class Quality(BaseModel):
         return cls(**{name: getattr(quality, name) for name in cls.model_fields})
 
 
+class LearnedPicture(BaseModel):
+    """A picture that was learned; its file may be gone."""
+
+    name: str
+    id: str = Field(description="What tells it from others of the same name.")
+    thumbnail: bool = Field(description="Whether a small copy is kept: /api/thumbnail?picture=ID.")
+
+    @classmethod
+    def of(cls, name: str, key: int, learner: Learner) -> LearnedPicture:
+        """The same for JSON."""
+        return cls(name=name, id=picture_id(key), thumbnail=learner.thumbnail(key) is not None)
+
+
 class LessonAnswer(BaseModel):
     """One lesson."""
 
     number: int
     source: str
     taught_at: str
-    pictures: list[str] = Field(description="Their names.")
-    ids: list[str] = Field(description="What tells them apart where two have one name.")
+    pictures: list[LearnedPicture]
     new_classes: list[str]
     known_classes: list[str]
     qualities: list[Quality] = Field(
@@ -94,14 +106,16 @@ class LessonAnswer(BaseModel):
     seconds: float
 
     @classmethod
-    def of(cls, lesson: Lesson) -> LessonAnswer:
+    def of(cls, lesson: Lesson, learner: Learner) -> LessonAnswer:
         """The same for JSON."""
         return cls(
             number=lesson.number,
             source=lesson.source,
             taught_at=lesson.taught_at,
-            pictures=list(lesson.pictures),
-            ids=[picture_id(key) for key in lesson.keys],
+            pictures=[
+                LearnedPicture.of(name, key, learner)
+                for name, key in zip(lesson.pictures, lesson.keys, strict=True)
+            ],
             new_classes=list(lesson.new_classes),
             known_classes=list(lesson.known_classes),
             qualities=[Quality.of(each) for each in lesson.qualities],
@@ -175,10 +189,8 @@ class SuggestionAnswer(BaseModel):
 class SuspectAnswer(BaseModel):
     """A label that is probably wrong."""
 
-    picture: str
-    id: str = Field(description="Of the picture.")
-    thumbnail: bool = Field(description="Whether a small copy is kept.")
-    name: str
+    picture: LearnedPicture
+    name: str = Field(description="Of the class.")
     present: bool = Field(description="What the label says.")
     probability: float = Field(description="By a model that had not learned from the picture.")
 
@@ -186,9 +198,7 @@ class SuspectAnswer(BaseModel):
     def of(cls, suspect: Suspect, learner: Learner) -> SuspectAnswer:
         """The same for JSON."""
         return cls(
-            picture=suspect.picture,
-            id=picture_id(suspect.key),
-            thumbnail=learner.thumbnail(suspect.key) is not None,
+            picture=LearnedPicture.of(suspect.picture, suspect.key, learner),
             name=suspect.name,
             present=suspect.present,
             probability=suspect.probability,

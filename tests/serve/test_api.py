@@ -73,8 +73,8 @@ def test_rename_correct_and_forget(client, path):
     answer = client.post("/api/correct", json={"corrections": [wrong]})
     assert "1 labels changed" in answer.json()["result"]["message"]
     suspects = client.get("/api/audit").json()
-    assert {"picture": "1.png", "name": "crimson", "present": False} in [
-        {key: each[key] for key in wrong} for each in suspects
+    assert ("1.png", "crimson", False) in [
+        (each["picture"]["name"], each["name"], each["present"]) for each in suspects
     ], "what was just mislabelled is doubted"
     assert client.post("/api/forget", json={"pictures": ["1.png"]}).status_code == 200
     assert len(client.get("/api/lessons").json()[0]["pictures"]) == 19
@@ -134,14 +134,14 @@ def test_what_it_knows_of_its_classes_and_where_it_is_wrong(client, scenes):
     client.post("/api/correct", json={"corrections": [wrong]})
     found = client.get("/api/worst", params={"name": "red"}).json()
     assert all(each["name"] == "red" for each in found)
-    [worst] = [each for each in found if each["picture"] == "1.png"]
+    [worst] = [each for each in found if each["picture"]["name"] == "1.png"]
     assert not worst["present"]
     assert client.get("/api/worst", params={"name": "red", "count": 1}).json() == found[:1]
     assert all(
         each["name"] == "blue" for each in client.get("/api/worst", params={"name": "blue"}).json()
     )
-    assert worst["thumbnail"]
-    answer = client.get("/api/thumbnail", params={"picture": worst["id"]})
+    assert worst["picture"]["thumbnail"]
+    answer = client.get("/api/thumbnail", params={"picture": worst["picture"]["id"]})
     assert answer.headers["content-type"] == "image/jpeg"
     assert answer.content == client.get("/api/thumbnail", params={"picture": "1.png"}).content
     assert Image.open(BytesIO(answer.content)).size == (64, 64)
@@ -157,11 +157,15 @@ def test_two_pictures_of_one_name_are_told_apart(client, scenes):
         client.post("/api/learn?wait=true", files=sent, data={"labels": labels}).raise_for_status()
     answer = client.post("/api/forget", json={"pictures": ["image.jpg"]})
     assert answer.status_code == 422
-    first, second = (lesson["ids"][0] for lesson in client.get("/api/lessons").json()[1:])
+    lessons = client.get("/api/lessons").json()[1:]
+    first, second = (lesson["pictures"][0]["id"] for lesson in lessons)
     assert first in answer.json()["detail"], "the way out"
     assert client.post("/api/forget", json={"pictures": [first]}).status_code == 200
-    pictures = [lesson["pictures"] for lesson in client.get("/api/lessons").json()[1:]]
-    assert pictures == [["b"], ["image.jpg", "b"]]
+    left = [
+        [picture["name"] for picture in lesson["pictures"]]
+        for lesson in client.get("/api/lessons").json()[1:]
+    ]
+    assert left == [["b"], ["image.jpg", "b"]]
     right = {"picture": second, "name": "red", "present": False}
     answer = client.post("/api/correct", json={"corrections": [right]})
     assert "1 labels changed" in answer.json()["result"]["message"]
@@ -292,9 +296,10 @@ def test_a_lesson_that_cannot_be_learned_is_refused(client, scenes):
 def test_the_client_of_the_examples(address, tmp_path, monkeypatch, capsys, scenes):
     picture = tmp_path / "red.png"
     scenes.drawn(["red"], 901).save(picture)
-    monkeypatch.setenv("REBLL_ADDRESS", address.rstrip("/"))
-    monkeypatch.setattr(sys, "argv", ["serve_client.py", str(picture)])
-    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "serve_client.py"))
+    monkeypatch.setattr(sys, "argv", ["serve_client.py", address.rstrip("/"), str(picture)])
+    client = Path(__file__).parents[2] / "examples" / "serve_client.py"
+    assert len([line for line in client.read_text().splitlines() if line]) <= 10
+    runpy.run_path(str(client))
     name, labels = capsys.readouterr().out.split(maxsplit=1)
     assert name == "red.png"
     assert "red" in labels
