@@ -57,7 +57,7 @@ def test_own_images(monkeypatch, capsys, tmp_path):
 
 
 def test_voc_b5c3(monkeypatch, capsys, tmp_path):
-    command = ("--methods", "fine-tuning", "rebll", "joint", *TINY, "--output", str(tmp_path))
+    command = ("--methods", "fine-tuning", "rebll", "joint", *TINY, "--folder", str(tmp_path))
     run(monkeypatch, "voc_b5c3.py", *command, "--jobs", "2")
     printed = capsys.readouterr().out
     assert all(label in printed for label in ("Fine-Tuning", "RebLL (AKD + OR)", "Joint (ceiling)"))

@@ -27,11 +27,16 @@ def checked(key: str, value: Any, kind: Any) -> Any:
 
     >>> checked("training.lr", 1, float)
     1.0
+    >>> checked("training.tuning", False, Literal["auto", "off"])  # YAML reads off as false
+    'off'
     """
     from pydantic import ValidationError  # slow to import, and not needed for --help
 
     if typing.get_origin(kind) is tuple:
         value = listed(value)
+    word = "on" if value is True else "off" if value is False else None
+    if typing.get_origin(kind) is Literal and word in typing.get_args(kind):
+        value = word
     try:
         return _checker(kind).validate_python(value, strict=True)
     except ValidationError as error:
