@@ -23,6 +23,7 @@ with warnings.catch_warnings():
     import figures
     import pages
     import results
+    import tutorials
 
 ROOT = Path(__file__).parents[2]
 # Files outside docs/ that the site shows, at the same place as in the repository.
@@ -66,6 +67,7 @@ def made() -> dict[str, str]:
     return {
         **pages.method_pages(),
         **pages.reference_pages(),
+        **tutorials.pages(),
         "results.md": results.page(),
     }
 
