@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import shutil
 import tempfile
 import time
@@ -86,8 +87,13 @@ class Months:
         return folder / "labels.csv"
 
 
-def walk(months: Months, features: Any, place: Path, size: int) -> Iterator[dict[str, Any]]:
+def walk(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
     """The months; one row after each."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _walk(months, features, Path(folder), size)
+
+
+def _walk(months: Months, features: Any, place: Path, size: int) -> Iterator[dict[str, Any]]:
     old, new = list(range(FIRST)), list(range(FIRST, FIRST + LATER))
     held_out = months.take([*old, *new], 600)
     march, april, may = months.take(old, 400), months.take(new, 200), months.take(old, 200)
@@ -129,7 +135,7 @@ def walk(months: Months, features: Any, place: Path, size: int) -> Iterator[dict
             for each in (copy, at_once)
         ]
         scores = [100 * each.mean_average_precision for each in found]
-        yield {"part": "months", "name": month, "value": scores[0], "beside": scores[1]}
+        yield {"name": month, "value": scores[0], "beside": scores[1]}
 
 
 def rare_class(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
@@ -151,14 +157,13 @@ def rare_class(months: Months, features: Any, size: int) -> Iterator[dict[str, A
         called = scores > learner.thresholds[months.names[rare]]
         truth = months.labels[held_out, rare] == 1
         yield {
-            "part": "rare class, % called of pictures without and with it",
             "name": method,
             "value": 100 * called[~truth].mean(),
             "beside": 100 * called[truth].mean(),
         }
 
 
-def times(months: Months, size: int) -> Iterator[dict[str, Any]]:
+def times(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
     """Seconds of learning and of one prediction, beside reading pictures and the backbone alone."""
     rows = months.take(range(FIRST), 400)
     learner = Learner(image_size=size)
@@ -185,7 +190,6 @@ def times(months: Months, size: int) -> Iterator[dict[str, Any]]:
     names = list(months.names[:FIRST])
     learner.learn((files, months.labels[rows][:, :FIRST]), class_names=names)
     yield {
-        "part": "seconds",
         "name": f"learn {len(rows)}",
         "value": time.perf_counter() - started,
         "beside": bare,
@@ -202,7 +206,7 @@ def times(months: Months, size: int) -> Iterator[dict[str, Any]]:
             for _ in range(10):
                 ask(files[0])
             both.append((time.perf_counter() - started) / 10)
-    yield {"part": "seconds", "name": "predict 1", "value": both[0], "beside": both[1]}
+    yield {"name": "predict 1", "value": both[0], "beside": both[1]}
 
 
 def make(features: Any, size: int, **options: Any) -> Learner:
@@ -220,32 +224,40 @@ def pair(
 
 
 def main() -> None:
-    """Run all parts and write a row as soon as it is known."""
+    """Run the parts and write a row as soon as it is known."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("voc", type=Path, help="a folder with Annotations and JPEGImages")
-    parser.add_argument("--to", type=Path, default=Path("learner.csv"))
+    parser.add_argument("--to", type=Path, default=Path("learner.csv"), help="rows are added to it")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--image-size", type=int, default=288)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the pictures")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the pictures' order"
+    )
     arguments = parser.parse_args()
-    size = arguments.image_size
     table = read_table(arguments.voc)
-    features = Remembering(Learner(image_size=size).features)
-    with tempfile.TemporaryDirectory() as folder, arguments.to.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, ["part", "name", "value", "beside"])
-        writer.writeheader()
-        parts = (
-            lambda m: walk(m, features, Path(folder), size),
-            lambda m: times(m, size),
-            lambda m: rare_class(m, features, size),
-        )
-        for part in parts:
-            for row in part(Months(table, arguments.seed, arguments.scale)):
+    features = Remembering(Learner(image_size=arguments.image_size).features)
+    new = not arguments.to.is_file()
+    with arguments.to.open("a", newline="") as stream:
+        writer = csv.DictWriter(stream, ["part", "name", "seed", "value", "beside"])
+        if new:
+            writer.writeheader()
+        for part, seed in itertools.product(arguments.parts, arguments.seeds):
+            months = Months(table, seed, arguments.scale)
+            for row in PARTS[part](months, features, arguments.image_size):
                 row |= {key: round(float(row[key]), 3) for key in ("value", "beside")}
+                row |= {"part": part, "seed": seed}
                 print(row, flush=True)
                 writer.writerow(row)
                 stream.flush()
 
+
+# What each measures, and what stands beside it.
+PARTS = {
+    "months": walk,  # mAP; that of a learner that saw everything at once
+    "seconds": times,  # of the learner; of reading pictures and the backbone alone
+    "rare": rare_class,  # % called of pictures without it; of pictures with it
+}
 
 if __name__ == "__main__":
     main()

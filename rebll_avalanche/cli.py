@@ -17,6 +17,7 @@ from typing import Any
 COMMANDS = {
     "run": "train and evaluate one recipe; continues where it was stopped",
     "table": "run methods, scenarios and seeds, and compare them",
+    "tune": "search for good settings on held-out training images",
     "report": "write one HTML page from run folders",
     "predict": "predict labels of images with a learner or a run's model",
     "cam": "draw class activation maps of a run's model",

@@ -21,6 +21,7 @@ ALLOWED = {
     "process": [],
     "methods": [],
     "pictures": [],
+    "picture_store": [],
     "tables": ["pictures"],
     "run_files": [],
     "manifest": ["run_files"],
@@ -49,6 +50,7 @@ ALLOWED = {
     "checkpointing": [
         "run_files",
         "manifest",
+        "picture_store",
         "labels",
         "memory",
         "models",

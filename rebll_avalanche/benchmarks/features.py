@@ -103,7 +103,7 @@ class FrozenFeatures:
         make = KeepAspect if self._keep_aspect else evaluation_transform
         transform = make(self._image_size)
         if self._until is not None:
-            return _computed(partial(_map_of, self._model, self._until), pictures, transform)
+            return computed(partial(_map_of, self._model, self._until), pictures, transform)
         vectors = pooled_features(self._model, pictures, transform)
         if not self._windows:
             return vectors
@@ -114,6 +114,12 @@ class FrozenFeatures:
     def model(self) -> MultiLabelModel:
         """The backbone, in evaluation mode, with a head that knows no class."""
         return self._model
+
+    @property
+    def num_bytes(self) -> int:
+        """Of the pooled features of one image."""
+        length: int = self._model.head.in_features  # type: ignore[assignment]
+        return 4 * length
 
     def weights_hash(self) -> str:
         """Of the weights themselves, wherever they came from."""
@@ -173,6 +179,32 @@ class SideBySide:
         """The same of any pictures, computed now and not kept."""
         return torch.cat([maker.of(pictures) for maker in self._makers], dim=-1)
 
+    @property
+    def num_bytes(self) -> int:
+        """Of the pooled features of one image."""
+        return sum(maker.num_bytes for maker in self._makers)
+
+    def weights_hash(self) -> str:
+        """Of the weights of all backbones."""
+        together = " ".join(maker.weights_hash() for maker in self._makers)
+        return hashlib.sha256(together.encode()).hexdigest()
+
+    def backbone_state(self) -> dict[str, Tensor]:
+        """The weights themselves, those of each backbone behind its number."""
+        return {
+            f"{number}.{name}": tensor
+            for number, maker in enumerate(self._makers)
+            for name, tensor in maker.backbone_state().items()
+        }
+
+    def load_weights(self, state: Mapping[str, Tensor]) -> None:
+        """Take what :meth:`backbone_state` gave, of the same backbones."""
+        for number, maker in enumerate(self._makers):
+            own = f"{number}."
+            maker.load_weights(
+                {name[len(own) :]: state[name] for name in state if name.startswith(own)}
+            )
+
 
 def check_same_weights(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse feature weights other than those a run was trained with.
@@ -205,12 +237,12 @@ def pooled_features(model: nn.Module, source: Pictures, transform: Transform) ->
         source: Images; those that do not decode get a vector of zeros.
         transform: Converts an image to the model's input.
     """
-    return _computed(lambda x: model.features(x).mean(dim=(2, 3)), source, transform)  # type: ignore[operator]
+    return computed(lambda x: model.features(x).mean(dim=(2, 3)), source, transform)  # type: ignore[operator]
 
 
 def window_features(model: nn.Module, source: Pictures, transform: Transform) -> Tensor:
     """Pooled features of windows of every image: ``[images, windows, channels]``."""
-    return _computed(lambda x: window_means(model.features(x)), source, transform)  # type: ignore[operator]
+    return computed(lambda x: window_means(model.features(x)), source, transform)  # type: ignore[operator]
 
 
 def _map_of(model: nn.Module, name: str, batch: Tensor) -> Tensor:
@@ -233,27 +265,27 @@ def _hash_of(module: nn.Module) -> str:
 
 
 @torch.inference_mode()
-def _computed(
+def computed(
     function: Callable[[Tensor], Tensor], source: Pictures, transform: Transform
 ) -> Tensor:
-    """Apply a function to all images, in batches of one image size."""
+    """Apply a function of batches to all images, in batches of one image size, showing progress."""
     broken = set()
     if isinstance(source, ImageFiles):
         broken = {index for index, content in enumerate(source.contents()) if content.problem}
     usable = [index for index in range(len(source)) if index not in broken]
-    computed: Tensor | None = None
+    result: Tensor | None = None
     waiting: dict[torch.Size, dict[int, Tensor]] = {}
 
     def pixels(size: torch.Size) -> int:
         return len(waiting[size]) * size[-2] * size[-1]
 
     def look_at(size: torch.Size) -> None:
-        nonlocal computed
+        nonlocal result
         batch = waiting.pop(size)
         found = function(torch.stack(list(batch.values())))
-        if computed is None:
-            computed = torch.zeros(len(source), *found.shape[1:])
-        computed[list(batch)] = found
+        if result is None:
+            result = torch.zeros(len(source), *found.shape[1:])
+        result[list(batch)] = found
 
     for index in tqdm(usable, desc="features", unit="picture", disable=None, leave=False):
         picture = transform(source[index])
@@ -265,6 +297,6 @@ def _computed(
             look_at(max(waiting, key=pixels))
     for size in list(waiting):
         look_at(size)
-    if computed is None:
+    if result is None:
         raise ValueError("no image to compute features of; pass at least one")
-    return computed.clone()
+    return result.clone()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,10 @@ class MultiLabelExperience(DatasetExperience):
         """Keep the decoded images of these samples in memory, because they are read repeatedly."""
         if isinstance(self._source, KeptPictures):
             self._source.keep(self.current_experience, self.image_indices[samples].tolist())
+
+    def raw_input(self, sample: int) -> tuple[Source, int]:
+        """The source of a sample and its index there; what it gives is before any transform."""
+        return self._source, int(self.image_indices[sample])
 
     @property
     def full_targets(self) -> Tensor:
@@ -244,15 +248,35 @@ class MultiLabelBenchmark(CLScenario):
     def _dataset(
         self, source: Source, indices: Tensor, targets: Tensor, training: bool
     ) -> AvalancheDataset:
-        groups = dict(self._transforms)  # a copy: Avalanche modifies it
+        chosen = self._transforms
         if source.pictures:
-            groups = {group: for_pictures(own or self._fallback) for group, own in groups.items()}
-        dataset = MultiLabelDataset(
-            [Samples(source, indices, targets)],
-            data_attributes=[MultiLabelTargets(targets)],
-            transform_groups=TransformGroups(groups),
-        )
+            chosen = {group: own or self._fallback for group, own in chosen.items()}
+        dataset = labelled_dataset(source, indices, targets, chosen)
         return dataset if training else dataset.eval()
+
+
+def labelled_dataset(
+    source: Source,
+    indices: Tensor,
+    targets: Tensor,
+    transforms: Mapping[str, Transform | None],
+) -> MultiLabelDataset:
+    """The data set of an experience.
+
+    Args:
+        source: The inputs.
+        indices: Of its samples in the source.
+        targets: Their labels.
+        transforms: Of inputs, for ``"train"`` and ``"eval"``.
+    """
+    groups = dict(transforms)  # a copy: Avalanche modifies it
+    if source.pictures:
+        groups = {group: for_pictures(own) for group, own in groups.items() if own is not None}
+    return MultiLabelDataset(
+        [Samples(source, indices, targets)],
+        data_attributes=[MultiLabelTargets(targets)],
+        transform_groups=TransformGroups(groups),
+    )
 
 
 def multilabel_benchmark(

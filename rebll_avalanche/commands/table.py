@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from rebll_avalanche.commands.options import add_cluster_options, check_counts
 
 HELP = """Compare methods over scenarios and seeds, for example: rebll table recipe.yaml --methods rebll lwf
 --scenarios B5-C3 B4-C2 --seeds 0 1 2, or rebll table --methods all. Skips finished runs. A recipe may set
@@ -25,28 +26,13 @@ def parse(argv: Sequence[str]) -> Any:
         parser.add_argument("--scenarios", "--scenario", nargs="+", type=str, help=own)
         parser.add_argument("--seeds", nargs="+", type=int, help=own)
         parser.add_argument("--jobs", type=int, default=1, help="number of parallel runs")
-        parser.add_argument(
-            "--threads", type=int, help="threads per run; by default jobs share the cores"
-        )
-        parser.add_argument(
-            "--ray",
-            nargs="?",
-            const="",
-            metavar="ADDRESS",
-            help="run on a Ray cluster; without an address, on one of this machine",
-        )
-        parser.add_argument(
-            "--gpus", type=float, help="of each run on Ray; by default 1 where there are any"
-        )
+        add_cluster_options(parser, threads="threads per run; by default jobs share the cores")
         parser.add_argument(
             "--folder", help="folder of runs and table; by default runs, or runs/PROFILE"
         )
 
     config, study, arguments = parse_study(argv, prog="rebll table", description=HELP, extend=more)
-    for name in ("jobs", "threads"):
-        value = getattr(arguments, name)
-        if value is not None and value < 1:
-            raise ValueError(f"--{name} must be at least 1, got {value}")
+    check_counts(arguments, "jobs", "threads")
     given: dict[str, Any] = {
         name: tuple(values)
         for name in ("methods", "scenarios", "seeds")
@@ -92,26 +78,25 @@ def run(arguments: Any) -> int:
 
 def _run_missing(arguments: Any, root: Path) -> tuple[int, int]:
     """Execute missing runs; return the numbers of runs with invalid settings and of failed runs."""
-    from tqdm import tqdm
-
     from rebll_avalanche.running.folder import check_unchanged, is_finished
+    from rebll_avalanche.running.live import LiveTable
 
     planned = arguments.planned
     for entry in planned:
         check_unchanged(entry.config, root / entry.name)
     _share_ceilings(planned, root)
     todo = [entry for entry in planned if not is_finished(root / entry.name) and entry.twin is None]
-    places: dict[str, str] = {}
     refused = failed = 0
     with (
-        tqdm(total=len(todo), unit="run", disable=not sys.stderr.isatty()) as bar,
-        closing(_endings(arguments, todo, root, _on_bar(bar, places))) as endings,
+        LiveTable(len(todo)) as live,
+        closing(
+            _endings(arguments, todo, root, lambda entry, place: live.show(entry.name, place))
+        ) as endings,
     ):
         for ended in endings:
-            places.pop(ended.planned.name, None)
-            bar.update()
+            live.end(ended.planned.name)
             for text in dict.fromkeys(ended.warnings):
-                bar.write(f"warning: {ended.planned.name}: {text}", file=sys.stderr)
+                live.write(f"warning: {ended.planned.name}: {text}")
             if ended.kind == "KeyboardInterrupt":
                 raise KeyboardInterrupt
             # A missing file is missing for all runs.
@@ -119,7 +104,7 @@ def _run_missing(arguments: Any, root: Path) -> tuple[int, int]:
                 raise FileNotFoundError(ended.error)
             if ended.kind:
                 verb = "is left out" if ended.kind == "ValueError" else f"failed ({ended.kind})"
-                bar.write(f"rebll table: {ended.planned.name} {verb}: {ended.error}", sys.stderr)
+                live.write(f"rebll table: {ended.planned.name} {verb}: {ended.error}")
                 refused += ended.kind == "ValueError"
                 failed += ended.kind != "ValueError"
     _share_ceilings(planned, root)
@@ -143,16 +128,6 @@ def _endings(arguments: Any, todo: list[Any], root: Path, on_progress: Any) -> A
         gpus=arguments.gpus,
         on_progress=on_progress,
     )
-
-
-def _on_bar(bar: Any, places: dict[str, str]) -> Callable[[Any, str], None]:
-    """Return a function that shows the progress of all active runs."""
-
-    def show(entry: Any, place: str) -> None:
-        places[entry.name] = place
-        bar.set_postfix_str("; ".join(f"{name} {at}" for name, at in places.items()))
-
-    return show
 
 
 def _share_ceilings(planned: Sequence[Any], root: Path) -> None:

@@ -14,6 +14,15 @@ from rebll_avalanche.words import brief, printable
 _LISTS = ("pictures", "new_classes", "known_classes")
 
 
+def picture_id(key: int) -> str:
+    """A picture's key as people and programs write it; it stays the same wherever the picture goes.
+
+    >>> picture_id(-1), picture_id(10)
+    ('ffffffffffffffff', '000000000000000a')
+    """
+    return f"{key & (1 << 64) - 1:016x}"
+
+
 @dataclass(frozen=True)
 class Lesson:
     """One lesson and what came of it.
@@ -174,9 +183,7 @@ def quality_table(qualities: Sequence[ClassQuality]) -> str:
 def overview(learner: Any) -> str:
     """What a learner is, what it can name, and what it was taught; for a terminal."""
     config = learner.config
-    lines = [
-        f"{config.method_name} on {config.benchmark.features} of {config.benchmark.image_size} px"
-    ]
+    lines = [f"{config.method_name} on {learner.backbone} of {config.benchmark.image_size} px"]
     lines += ["", "class (threshold)"]
     lines += [f"  {name} ({threshold:.2f})" for name, threshold in learner.thresholds.items()]
     lines += ["", "lessons"]

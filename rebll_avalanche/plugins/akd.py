@@ -10,11 +10,11 @@ from torch import Tensor
 from rebll_avalanche.labels import seen_columns, where_unknown
 from rebll_avalanche.losses import akd_loss, cls_loss, posterior_from_score, probability
 from rebll_avalanche.plugins.criterion import (
-    check_base_loss,
     check_steerable,
     install_criterion,
     restore_criterion,
 )
+from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.plugins.options import (
     Exponent,
     Reduction,
@@ -89,7 +89,7 @@ class AKDPlugin(TaughtPlugin, supports_distributed=True):  # type: ignore[call-a
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Set the exponent for the number of seen classes and install L_cls as the base term."""
-        check_base_loss(strategy)
+        check_learnable(strategy)
         self.teacher.begin_experience(strategy)
         self._old_classes, seen = class_range(strategy.experience)
         self._exponent_now = decay_exponent(self.exponent, self.alpha, seen)

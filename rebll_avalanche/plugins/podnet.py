@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
 from rebll_avalanche.models.stages import FeatureTap, tapped
-from rebll_avalanche.plugins.criterion import check_base_loss
+from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
@@ -84,7 +84,7 @@ class PODPlugin(TaughtPlugin):
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Weight the distillation by the ratio of seen to annotated classes."""
-        check_base_loss(strategy)
+        check_learnable(strategy)
         self.teacher.begin_experience(strategy)
         old, seen = class_range(strategy.experience)
         size = max(len(annotated_classes(strategy.experience)), 1)

@@ -7,8 +7,10 @@ checkpoint in its folder, which therefore lies where all machines see it.
 from __future__ import annotations
 
 import logging
+import signal
 import socket
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +46,9 @@ def run_all_on_ray(
     Raises:
         ValueError: When Ray is not installed, or the cluster is not there.
     """
-    ray = _connected(address)
-    try:
+    with connected(address) as ray:
         if gpus is None:
-            gpus = 1.0 if ray.cluster_resources().get("GPU") else 0.0
+            gpus = gpus_per_run(ray)
         # Beside this process: what it knows must not be lost with another machine.
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
@@ -80,18 +81,31 @@ def run_all_on_ray(
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)
-    finally:
-        ray.shutdown()
 
 
-def _connected(address: str) -> Any:
+def gpus_per_run(ray: Any) -> float:
+    """One where the cluster has any."""
+    return 1.0 if ray.cluster_resources().get("GPU") else 0.0
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Ray, connected to a cluster as long as the block lasts.
+
+    Args:
+        address: Of the cluster; if empty, one is started on this machine.
+
+    Raises:
+        ValueError: When Ray is not installed, or the cluster is not there.
+    """
     try:
         import ray
         import ray.util.scheduling_strategies
     except ImportError as error:
         raise ValueError(
-            "--ray needs Ray: pip install rebll-avalanche[cluster], on every machine"
+            "this needs Ray: pip install rebll-avalanche[cluster], on every machine"
         ) from error
+    on_terminate = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError) as error:
@@ -99,7 +113,11 @@ def _connected(address: str) -> Any:
             f"there is no Ray cluster at {address!r}: {error}; start one with `ray start --head`, or give "
             "no address to have one here"
         ) from error
-    return ray
+    signal.signal(signal.SIGTERM, on_terminate)  # Ray has put its own there
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
 
 
 class Board:

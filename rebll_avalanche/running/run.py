@@ -14,6 +14,7 @@ import torch
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder, Moment
 from rebll_avalanche.checkpointing.foreign import unsaved
+from rebll_avalanche.checkpointing.memory_images import keep_images, memory_of
 from rebll_avalanche.checkpointing.resume import CheckpointPlugin
 from rebll_avalanche.checkpointing.snapshot import capture, restore
 from rebll_avalanche.configuration.config import Config
@@ -199,7 +200,7 @@ def learn(
             strategy.train(train_experience, **workers)
             started = time.perf_counter()
             found = read_metrics(strategy.eval([eval_experience], **workers), stream)
-            memory = results.memory_of(strategy)
+            memory = memory_of(strategy)
             page = recorder.page()
             page["seconds"] += time.perf_counter() - started
             names = benchmark.class_names
@@ -223,8 +224,12 @@ def learn(
             results.write_metrics(folder, records)
             if not lost or len(records) == len(pairs):
                 moment = Moment(len(records) - 1, Moment.END)
-                state = capture(strategy, benchmark.train_stream)
-                checkpoints.save(moment, {"strategy": state, "records": records})
+                end: dict[str, Any] = {"records": records}
+                if len(records) == len(pairs):  # it may be opened when the images are gone
+                    side = input_shape(benchmark)[-1]
+                    end["memory_images"] = keep_images(memory, benchmark.train_stream, side)
+                end["strategy"] = capture(strategy, benchmark.train_stream)
+                checkpoints.save(moment, end)
     finally:
         if watcher is not None:
             watcher.close()

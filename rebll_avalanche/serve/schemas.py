@@ -7,7 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from rebll_avalanche.learner import Lesson
+from rebll_avalanche.learner import Learner, Lesson
+from rebll_avalanche.learner.audit import Suspect
+from rebll_avalanche.learner.lesson import picture_id
+from rebll_avalanche.learner.methods import is_exact
 from rebll_avalanche.learner.quality import ClassQuality
 from rebll_avalanche.serve.service import Job
 
@@ -19,6 +22,7 @@ def _number(value: float | None) -> float | None:
 
 Number = Annotated[float | None, BeforeValidator(_number)]
 ClassName = Annotated[str, Field(min_length=1, max_length=100)]
+# A picture is meant by its name, or by its id where two have one name.
 PictureName = Annotated[str, Field(min_length=1, max_length=300)]
 
 
@@ -29,12 +33,9 @@ class Given(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether it answers."""
+    """Whether it answers; says nothing else, because everybody may ask."""
 
     status: Literal["ok"] = "ok"
-    classes: int
-    lessons: int
-    waiting: int = Field(description="Changes that are under way or wait.")
 
 
 class Limit(BaseModel):
@@ -83,7 +84,8 @@ class LessonAnswer(BaseModel):
     number: int
     source: str
     taught_at: str
-    pictures: list[str]
+    pictures: list[str] = Field(description="Their names.")
+    ids: list[str] = Field(description="What tells them apart where two have one name.")
     new_classes: list[str]
     known_classes: list[str]
     qualities: list[Quality] = Field(
@@ -99,6 +101,7 @@ class LessonAnswer(BaseModel):
             source=lesson.source,
             taught_at=lesson.taught_at,
             pictures=list(lesson.pictures),
+            ids=[picture_id(key) for key in lesson.keys],
             new_classes=list(lesson.new_classes),
             known_classes=list(lesson.known_classes),
             qualities=[Quality.of(each) for each in lesson.qualities],
@@ -112,6 +115,9 @@ class Taught(BaseModel):
     lesson: LessonAnswer
     before: list[Quality] = Field(
         description="Of the same pictures, by the learner before the lesson, for classes that it knew."
+    )
+    known_pictures: int = Field(
+        description="How many of them it had learned already, so that `before` proves little."
     )
 
 
@@ -149,8 +155,12 @@ class ClassAnswer(BaseModel):
 
     name: str
     threshold: float
+    kept: bool = Field(description="Whether a person has set the threshold; no lesson moves it.")
     lessons: list[int] = Field(description="That spoke about it.")
-    quality: Quality | None = Field(description="In the last lesson that spoke about it.")
+    quality: Quality | None = Field(
+        description="On all pictures that were annotated for it, by a model that had not learned "
+        "from the picture (leave-one-out); none for methods that have no such scores."
+    )
 
 
 class SuggestionAnswer(BaseModel):
@@ -166,9 +176,48 @@ class SuspectAnswer(BaseModel):
     """A label that is probably wrong."""
 
     picture: str
+    id: str = Field(description="Of the picture.")
+    thumbnail: bool = Field(description="Whether a small copy is kept.")
     name: str
-    present: bool
-    probability: float
+    present: bool = Field(description="What the label says.")
+    probability: float = Field(description="By a model that had not learned from the picture.")
+
+    @classmethod
+    def of(cls, suspect: Suspect, learner: Learner) -> SuspectAnswer:
+        """The same for JSON."""
+        return cls(
+            picture=suspect.picture,
+            id=picture_id(suspect.key),
+            thumbnail=learner.thumbnail(suspect.key) is not None,
+            name=suspect.name,
+            present=suspect.present,
+            probability=suspect.probability,
+        )
+
+
+class About(BaseModel):
+    """What the learner is."""
+
+    method: str
+    backbone: str
+    exact: bool = Field(description="Whether it can correct, forget and audit what it learned.")
+    classes: int
+    lessons: int
+    pictures: int
+    precision: float | None = Field(description="That chosen thresholds keep; else the best F1.")
+
+    @classmethod
+    def of(cls, learner: Learner) -> About:
+        """As it is now."""
+        return cls(
+            method=learner.config.method_name,
+            backbone=str(learner.config.benchmark.features),
+            exact=is_exact(learner.config),
+            classes=len(learner.class_names),
+            lessons=len(learner.lessons),
+            pictures=len({key for lesson in learner.lessons for key in lesson.keys}),
+            precision=learner.precision,
+        )
 
 
 class Rename(Given):
@@ -208,3 +257,14 @@ class Corrections(Given):
 
 # For each picture the classes that it has, or what is known of which class; null is not annotated.
 Labels = list[list[ClassName] | dict[ClassName, bool | None]]
+KeptThresholds = Annotated[
+    dict[ClassName, Annotated[float, Field(ge=0, le=1)]], Field(min_length=1, max_length=10_000)
+]
+
+
+class ChosenThresholds(Given):
+    """How thresholds are chosen."""
+
+    precision: float | None = Field(
+        None, gt=0, le=1, description="Keep this precision instead of the best F1."
+    )

@@ -12,8 +12,6 @@ from rebll_avalanche.configuration.study import Planned
 from rebll_avalanche.running.cluster import run_all_on_ray
 from rebll_avalanche.running.run import run_experiment
 
-ray = pytest.importorskip("ray")
-
 
 def scenes(name: str, method: dict[str, Any], epochs: int) -> Planned:
     benchmark = {"scenario": "B10-C10", "train_size": 40, "test_size": 40, "image_size": 16}
@@ -24,14 +22,8 @@ def scenes(name: str, method: dict[str, Any], epochs: int) -> Planned:
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own, about its versions to come
 def test_a_lost_node_costs_no_more_than_the_epoch_under_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, final_bits: Any
+    tmp_path: Path, cluster: Any, final_bits: Any
 ) -> None:
-    from ray.cluster_utils import Cluster
-
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     planned = [
         scenes("moved", {"name": "rebll", "mem_size": 4}, epochs=12),
         scenes("refused", {"name": "l2p"}, epochs=1),
@@ -43,14 +35,13 @@ def test_a_lost_node_costs_no_more_than_the_epoch_under_way(
         if entry.name == "moved" and where not in seen:
             seen.append(where)
             if len(seen) == 1:
+                nodes = cluster.worker_nodes
                 lost = next(node for node in nodes if node.node_id.startswith(where))
                 cluster.remove_node(lost, allow_graceful=False)
 
-    try:
-        endings = run_all_on_ray(planned, tmp_path, address=cluster.address, on_progress=watch)
-        ended = {end.planned.name: end for end in endings}
-    finally:
-        cluster.shutdown()
+    endings = run_all_on_ray(planned, tmp_path, address=cluster.address, on_progress=watch)
+    ended = {end.planned.name: end for end in endings}
+    cluster.add_node(num_cpus=1)
     assert (ended["moved"].kind, ended["moved"].error) == ("", "")
     assert len(seen) == 2  # it went on at the other node
     assert ended["refused"].kind == "ValueError"

@@ -1,0 +1,445 @@
+"""Search for good settings: Ray Tune runs the trials, Optuna proposes them.
+
+A trial is a run in a folder of its own, scored on held-out training images. ``trials.csv`` is all that a
+search has to remember: Optuna is told of it again, and trials under way go on from their checkpoints.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rebll_avalanche.configuration.config import Config, kinds_of
+from rebll_avalanche.configuration.recipe import merged, nested
+from rebll_avalanche.configuration.space import Choice
+from rebll_avalanche.configuration.values import from_text
+from rebll_avalanche.errors import ChangedError, DamagedError, MissingFileError
+from rebll_avalanche.files import write_text
+from rebll_avalanche.running.cluster import ATTEMPTS, connected, gpus_per_run
+
+SEARCH, TRIALS, BEST = "search.yaml", "trials.csv", "best.yaml"
+RUNS, OF_RAY = "trials", ".ray"  # folders: of the runs, and what Ray Tune notes meanwhile
+METRICS = {"last": "mAP", "average": "AvgmAP"}
+# Ctrl-C ends this process, as everywhere else here; what happens is told and kept by this package.
+QUIET = {
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "RAY_AIR_NEW_OUTPUT": "0",
+}
+RUNNING, FINISHED, STOPPED, FAILED = "running", "finished", "stopped early", "failed"
+
+
+@dataclass(frozen=True)
+class Search:
+    """What to look for.
+
+    Attributes:
+        config: All other settings; evaluated on the "valid" stream.
+        space: The settings to choose, and between which values.
+        metric: "last" or "average" mAP.
+        stop_after: Trials may be stopped after this many experiences, twice as many, and so on; by default
+            none is: the first experiences say little about the last.
+    """
+
+    config: Config
+    space: Mapping[str, Choice]
+    metric: str = "last"
+    stop_after: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.config.evaluation.stream != "valid":
+            raise ValueError(
+                f"settings are never chosen on the {self.config.evaluation.stream} stream: add "
+                "--evaluation.stream valid --benchmark.validation_size 0.2 to choose them on held-out "
+                "training images"
+            )
+
+    def settings(self, point: Mapping[str, Any]) -> Config:
+        """The run of a trial."""
+        plain = self.config.to_dict()
+        for key, value in point.items():
+            plain = merged(plain, nested(key, value))
+        return Config.from_dict(plain)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, to recognise the same search."""
+        space = {key: asdict(choice) for key, choice in self.space.items()}
+        for choice in space.values():
+            choice["values"] = list(choice["values"])
+        own = {"metric": self.metric, "stop_after": self.stop_after, "space": space}
+        return own | {"settings": self.config.to_dict()}
+
+
+@dataclass
+class Trial:
+    """One row of ``trials.csv``.
+
+    Attributes:
+        point: The settings that were tried.
+        state: "running", "finished", "stopped early" or "failed".
+        experiences: How many it has learned.
+        mAP: After the last of them, on held-out training images.
+        AvgmAP: Its average over experiences.
+        folder: Of its run; trials of the same settings share it.
+        error: Why it failed.
+    """
+
+    point: dict[str, Any]
+    state: str = RUNNING
+    experiences: int = 0
+    mAP: float = float("nan")  # noqa: N815 - as in metrics.jsonl
+    AvgmAP: float = float("nan")
+    folder: str = ""
+    error: str = ""
+
+
+OWN_COLUMNS = tuple(entry.name for entry in fields(Trial) if entry.name != "point")
+
+
+@dataclass
+class Trials:
+    """The trials of a search and their file.
+
+    Attributes:
+        search: Whose they are.
+        root: Folder of the search.
+        rows: In order of their beginning.
+    """
+
+    search: Search
+    root: Path
+    rows: list[Trial] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, search: Search, root: Path) -> Trials:
+        """Take up a search, or begin one.
+
+        Raises:
+            ChangedError: When the folder belongs to another search.
+            DamagedError: When a file in it cannot be read.
+        """
+        trials = cls(search, root)
+        about = root / SEARCH
+        if about.is_file():
+            try:
+                known = yaml.safe_load(about.read_text(encoding="utf-8"))
+            except (yaml.YAMLError, ValueError) as error:
+                raise DamagedError(f"{about} is damaged: {error}; restore a copy of it") from error
+            if known != search.to_dict():
+                raise ChangedError(
+                    f"{root} belongs to a search with other settings or another space, see {about}; "
+                    "choose another --folder"
+                )
+            trials._read_rows()
+        else:
+            root.mkdir(parents=True, exist_ok=True)
+            write_text(about, yaml.safe_dump(search.to_dict(), sort_keys=False))
+        return trials
+
+    def _read_rows(self) -> None:
+        path, kinds = self.root / TRIALS, kinds_of(self.search.config.method_name)
+        if not path.is_file():
+            return
+        try:
+            lines = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
+            for line in lines:
+                point = {key: from_text(key, line[key], kinds[key]) for key in self.search.space}
+                own: dict[str, Any] = {name: line[name] for name in OWN_COLUMNS}
+                own["experiences"] = int(own["experiences"])
+                own |= {name: float(own[name]) for name in METRICS.values()}
+                self.rows.append(Trial(point, **own))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedError(
+                f"{path} is damaged ({error}); restore a copy of it, or delete it to begin again"
+            ) from error
+
+    def write(self) -> None:
+        """Write ``trials.csv``."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["trial", *self.search.space, *OWN_COLUMNS])
+        for number, row in enumerate(self.rows):
+            own = [getattr(row, name) for name in OWN_COLUMNS]
+            writer.writerow([number, *(_text(value) for value in row.point.values()), *own])
+        write_text(self.root / TRIALS, text.getvalue())
+
+    def score(self, row: Trial) -> float:
+        """What the search makes as large as it can."""
+        return float(getattr(row, METRICS[self.search.metric]))
+
+    def best_first(self) -> list[Trial]:
+        """The trials that have learned all experiences."""
+        whole = [row for row in self.rows if row.state == FINISHED]
+        return sorted(whole, key=self.score, reverse=True)
+
+    def write_best(self) -> Path | None:
+        """Write the best trial's settings as a recipe, if there is one."""
+        found = self.best_first()
+        if not found:
+            return None
+        path = self.root / BEST
+        lines = [
+            f"# The best of {len(self.rows)} trials by {self.search.metric} mAP on held-out training images, "
+            f"{100 * self.score(found[0]):.2f} %:",
+            *(f"#   {key}: {_text(value)}" for key, value in found[0].point.items()),
+            "# On the test images, trained on all others:",
+            f"#   rebll run {BEST} --evaluation.stream test --benchmark.validation_size 0",
+        ]
+        recipe = self.search.settings(found[0].point).to_dict()
+        text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True)
+        write_text(path, "\n".join([*lines, text]))
+        return path
+
+
+def _text(value: Any) -> str:
+    return "null" if value is None else str(value)
+
+
+def run_search(
+    trials: Trials,
+    count: int,
+    *,
+    address: str = "",
+    jobs: int | None = None,
+    threads: int | None = None,
+    gpus: float | None = None,
+    on_progress: Callable[[str, Trial | None], None] | None = None,
+) -> None:
+    """Run trials until there are ``count`` of them.
+
+    Args:
+        trials: Those that there are; filled on the way.
+        count: How many there shall be.
+        address: Of a Ray cluster; by default one is started on this machine.
+        jobs: How many at once; by default as many as there is room for. With 1, the same seed
+            proposes the same trials.
+        threads: CPUs of each; 1 by default.
+        gpus: Of each; by default one where the cluster has any.
+        on_progress: Called with a trial's name and how it is; with None when it has ended.
+
+    Raises:
+        MissingFileError: When data are not where the settings say.
+        ValueError: When Ray or Optuna is not installed, or the cluster is not there.
+    """
+    under_way = [row for row in trials.rows if row.state == RUNNING]
+    trials.rows = [row for row in trials.rows if row.state != RUNNING]
+    if len(trials.rows) >= count:
+        return
+    os.environ.update(QUIET)
+    with connected(address) as ray:
+        try:
+            import optuna
+            from ray import tune
+        except ImportError as error:
+            raise ValueError(
+                f"a search needs {error.name}: pip install rebll-avalanche[cluster], on every machine"
+            ) from error
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        logging.getLogger("ray.tune").setLevel(logging.ERROR)
+        search = trials.search
+        options: dict[str, Any] = {}
+        if search.stop_after is not None:
+            options["scheduler"] = tune.schedulers.ASHAScheduler(
+                time_attr="experiences",
+                max_t=10**6,  # it ends by itself
+                grace_period=search.stop_after,
+                reduction_factor=2,
+            )
+        shares = {"cpu": threads or 1, "gpu": gpus_per_run(ray) if gpus is None else gpus}
+        work = tune.with_parameters(
+            _trial, search=search, root=str(trials.root.resolve()), threads=threads or 1
+        )
+        noting = _noting(trials, on_progress)
+        storage = trials.root.resolve() / OF_RAY
+        tuner = tune.Tuner(
+            tune.with_resources(work, shares),
+            tune_config=tune.TuneConfig(
+                metric=METRICS[search.metric],
+                mode="max",
+                num_samples=count - len(trials.rows),
+                search_alg=_searcher(trials, under_way),
+                max_concurrent_trials=jobs,
+                **options,
+            ),
+            run_config=tune.RunConfig(
+                name="search",
+                storage_path=str(storage),
+                # Of lost machines and processes; what a run itself fails of is noted and not repeated.
+                failure_config=tune.FailureConfig(max_failures=ATTEMPTS),
+                callbacks=[noting],
+                verbose=0,
+            ),
+        )
+        try:
+            tuner.fit()
+        except tune.TuneError:
+            if noting.missing:
+                raise MissingFileError(noting.missing) from None
+            raise
+        shutil.rmtree(storage, ignore_errors=True)  # the runs and trials.csv say it all
+
+
+def _searcher(trials: Trials, under_way: list[Trial]) -> Any:
+    """Optuna, told of earlier trials."""
+    from ray.tune.search.optuna import OptunaSearch
+
+    class Searcher(OptunaSearch):
+        def on_trial_complete(
+            self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+        ) -> None:
+            """Take scores of whole streams only: fewer classes have higher ones."""
+            state = result.get("state") if result else FAILED
+            whole = result if state == FINISHED else None
+            super().on_trial_complete(trial_id, whole, error or state == FAILED)
+
+    metric = METRICS[trials.search.metric]
+    searcher = Searcher(
+        {key: _distribution(choice) for key, choice in trials.search.space.items()},
+        metric=metric,
+        mode="max",
+        points_to_evaluate=[row.point for row in under_way],
+        # Another one after a break: the same would propose the same trials again.
+        seed=trials.search.config.seed + len(trials.rows) + len(under_way),
+    )
+    for row in trials.rows:
+        score = trials.score(row)
+        searcher.add_evaluated_point(
+            row.point,
+            score,
+            error=row.state == FAILED,
+            pruned=row.state == STOPPED,
+            intermediate_values=[score] * row.experiences,
+        )
+    return searcher
+
+
+def _distribution(choice: Choice) -> Any:
+    from optuna import distributions
+
+    if not choice.between:
+        return distributions.CategoricalDistribution(choice.values)
+    kind = distributions.IntDistribution if choice.whole else distributions.FloatDistribution
+    low, high = choice.values
+    return kind(low, high, log=choice.log)
+
+
+def _noting(trials: Trials, on_progress: Callable[[str, Trial | None], None] | None) -> Any:
+    """What Ray Tune calls when something has happened to a trial."""
+    from ray import tune
+
+    class Noting(tune.Callback):
+        def __init__(self) -> None:
+            self._rows: dict[str, Trial] = {}
+            self.missing = ""
+
+        def on_trial_start(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+            if trial.trial_id not in self._rows:
+                row = Trial(dict(trial.config), folder=f"{RUNS}/{_name(trial.config)}")
+                self._rows[trial.trial_id] = row
+                known.rows.append(row)
+            self._tell(trial)
+
+        def on_trial_result(
+            self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any
+        ) -> None:
+            if result.get("missing"):  # and so it is for all trials
+                self.missing = result["error"]
+                raise MissingFileError(self.missing)
+            row = self._rows[trial.trial_id]
+            for name in OWN_COLUMNS:
+                if name in result:
+                    setattr(row, name, result[name])
+            self._tell(trial)
+
+        def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+            row = self._rows[trial.trial_id]
+            if row.state == RUNNING:
+                row.state = STOPPED
+            self._tell(trial, ended=True)
+
+        def on_trial_error(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+            row = self._rows[trial.trial_id]
+            row.state, row.error = FAILED, f"its process or machine was lost {ATTEMPTS + 1} times"
+            self._tell(trial, ended=True)
+
+        def _tell(self, trial: Any, *, ended: bool = False) -> None:
+            known.write()
+            if on_progress is not None:
+                row = self._rows[trial.trial_id]
+                on_progress(f"trial {known.rows.index(row)}", None if ended else row)
+
+    known = trials
+    return Noting()
+
+
+def _name(point: Mapping[str, Any]) -> str:
+    """Of a trial's folder: the same for the same settings."""
+    return hashlib.sha256(json.dumps(point, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _trial(point: dict[str, Any], *, search: Search, root: str, threads: int) -> None:
+    """One trial, in its process on some machine."""
+    from filelock import FileLock
+    from ray import tune
+
+    from rebll_avalanche.process import keep_freed_memory
+
+    keep_freed_memory()
+    folder = Path(root, RUNS, _name(point))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # Optuna may propose the same settings twice; the second waits for the first one's result.
+        with FileLock(folder.with_suffix(".lock")):
+            _learn(search.settings(point), folder, threads)
+    except Exception as error:
+        missing = isinstance(error, FileNotFoundError)
+        said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        nothing = {name: float("nan") for name in METRICS.values()}
+        tune.report({"state": FAILED, "error": said, "missing": missing, **nothing})
+
+
+def _learn(config: Config, folder: Path, threads: int) -> None:
+    """Learn the stream, and report after every experience."""
+    import torch
+    from avalanche.training.plugins import SupervisedPlugin
+    from ray import tune
+
+    from rebll_avalanche.running.folder import read_records
+    from rebll_avalanche.running.run import run_experiment
+
+    class Reports(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
+        def __init__(self) -> None:
+            super().__init__()
+            self.told = 0
+
+        def tell(self, *, finished: bool) -> None:
+            records = read_records(folder)
+            for number, record in enumerate(records[self.told :], start=self.told + 1):
+                last = finished and number == len(records)
+                scores = {name: record["metrics"].get(name, 0.0) for name in METRICS.values()}
+                state = FINISHED if last else RUNNING
+                tune.report({"experiences": number, "state": state, **scores})
+            self.told = len(records)
+
+        def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+            """Report the experiences before: their results and checkpoints are on disk by now."""
+            self.tell(finished=False)
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    torch.set_num_threads(threads)
+    reports = Reports()
+    run_experiment(config, folder, watcher=reports)
+    reports.tell(finished=True)
