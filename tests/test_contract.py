@@ -160,7 +160,7 @@ def ran(config=None, folder="run", **options):
     return run_experiment(config or Config(), folder, **options)
 
 
-def fitted(x=X.numpy(), y=Y.numpy(), **options):
+def fitted(x=X, y=Y, **options):
     return RidgeMultiLabel(**options).fit(x, y)
 
 
@@ -380,10 +380,11 @@ CASES = [
     *cases_of("RebLL", strategy, parameters(RebLL)),
     *cases_of("MethodStrategy", partial(strategy, MethodStrategy), parameters(MethodStrategy)),
     *cases_of("multilabel_metrics", multilabel_metrics, parameters(multilabel_metrics), None, ("thresh",)),
-    *cases_of("MultiLabelScenes", MultiLabelScenes, ["scenario", "train_size", "test_size", "image_size", "seed"],
+    *cases_of("MultiLabelScenes", MultiLabelScenes,
+              ["scenario", "train_size", "test_size", "image_size", "seed"],
               {k: v for k, v in ANYTHING.items() if k not in ("a number", "true")}, ("class", "experience")),
-    *cases_of("VOC2007", partial(VOC2007, "B5-C3"), ["root", "year", "difficult", "class_names", "image_size"],
-              None, ("VOC", "class")),
+    *cases_of("VOC2007", partial(VOC2007, "B5-C3"),
+              ["root", "year", "difficult", "class_names", "image_size"], None, ("VOC", "class")),
     *cases_of("COCO2014", partial(COCO2014, "B5-C3"), ["root", "crowd", "image_size"], None, ("COCO",)),
     ("VOC2007", "scenario", VOC2007, ANYTHING, ("scenario", "VOC")),
     ("COCO2014", "scenario", COCO2014, ANYTHING, ("scenario", "COCO")),
@@ -442,7 +443,11 @@ CASES = [
 NO_ARGUMENTS = {
     *("METHODS", "TaughtPlugin", "Teacher", "__version__", "keep_freed_memory"),
     *("Learner.undo", "Learner.from_pretrained", "Learner.push_to_hub"),
-    *("RidgeMultiLabel.get_metadata_routing", "RidgeMultiLabel.get_params", "RidgeMultiLabel.score"),
+    *(
+        "RidgeMultiLabel.get_metadata_routing",
+        "RidgeMultiLabel.get_params",
+        "RidgeMultiLabel.score",
+    ),
     *("RidgeMultiLabel.set_params", "RidgeMultiLabel.set_partial_fit_request"),
     "RidgeMultiLabel.set_score_request",
 }
@@ -465,14 +470,27 @@ def test_every_argument_has_a_case(call):
     assert given == set(inspect.signature(call).parameters) - {"self"}
 
 
-WRONG = ("nowhere", "", "x" * 5000, "a\0b", "empty", ".", "labels.csv", "a.png", "--nonsense", "/dev/null")
+WRONG = (
+    "nowhere",
+    "",
+    "x" * 5000,
+    "a\0b",
+    "empty",
+    ".",
+    "labels.csv",
+    "a.png",
+    "--nonsense",
+    "/dev/null",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.usefixtures("a_table")
 def test_wrong_arguments_of_commands_end_in_a_line(command, capsys, monkeypatch):
     Path("empty").write_text("")
-    monkeypatch.setattr("uvicorn.run", lambda *a, **k: pytest.fail("it must not serve this"), raising=False)
+    monkeypatch.setattr(
+        "uvicorn.run", lambda *a, **k: pytest.fail("it must not serve this"), raising=False
+    )
     for wrong in WRONG:
         harmless = command == "serve" and wrong in ("nowhere",)  # a new learner of that name
         if harmless or (command == "learn" and wrong == "nowhere"):
