@@ -14,7 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rebll_avalanche import Learner, losses, metrics
-from rebll_avalanche.checkpointing.checkpoint import HASHES, STATE, TENSORS, CheckpointFolder, Moment
+from rebll_avalanche.checkpointing.checkpoint import (
+    HASHES,
+    STATE,
+    TENSORS,
+    CheckpointFolder,
+    Moment,
+)
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.configuration.recipe import read_recipe
 from rebll_avalanche.errors import DamagedError, RebllError
@@ -201,8 +207,24 @@ SETTINGS = {
 }
 # What YAML's own reader stumbles over, and what nobody means.
 TWISTS = (
-    *(b"!!bool x", b"!!timestamp x", b"!!int ''", b"!!float ''", b"&a [*a]", b"{2024-01-01: 1, a: 2}"),
-    *(b"!!python/object:os.system {}", b"? [a]", b"<<: 3", b"9" * 5000, b".nan", b"[" * 3, b"\x00", b"\t"),
+    *(
+        b"!!bool x",
+        b"!!timestamp x",
+        b"!!int ''",
+        b"!!float ''",
+        b"&a [*a]",
+        b"{2024-01-01: 1, a: 2}",
+    ),
+    *(
+        b"!!python/object:os.system {}",
+        b"? [a]",
+        b"<<: 3",
+        b"9" * 5000,
+        b".nan",
+        b"[" * 3,
+        b"\x00",
+        b"\t",
+    ),
 )
 
 
@@ -255,7 +277,9 @@ def test_changed_checkpoints(tmp_path, data):
     """With hashes that fit, so that only the reader itself can notice."""
     folder = CheckpointFolder(tmp_path / "checkpoint")
     moment = Moment(0, Moment.END)
-    folder.save(moment, {"model": {"w": torch.ones(2)}, "betas": (0.9, 1), 3: {"a"}, "n": [1, None]})
+    folder.save(
+        moment, {"model": {"w": torch.ones(2)}, "betas": (0.9, 1), 3: {"a"}, "n": [1, None]}
+    )
     place = folder.path / moment.folder
     content = json.loads((place / STATE).read_text())
     (place / STATE).write_text(json.dumps(changed(data, content, STATE_VALUES)))

@@ -15,7 +15,16 @@ import rebll_avalanche
 PACKAGE = Path(rebll_avalanche.__file__).parent
 
 # What every room stands on; these import one another only, in this order.
-GROUND = ["errors", "plain_yaml", "words", "arguments", "files", "arrays", "protocols", "distributed"]
+GROUND = [
+    "errors",
+    "plain_yaml",
+    "words",
+    "arguments",
+    "files",
+    "arrays",
+    "protocols",
+    "distributed",
+]
 # Rooms, lowest first: a room may import itself, the ground, and the rooms in its list.
 ALLOWED = {
     "process": [],

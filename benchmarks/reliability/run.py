@@ -61,7 +61,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=1000, help="SIGKILLs, half at file calls")
     parser.add_argument("--commands", type=int, default=20, help="SIGKILLs of the command line")
     parser.add_argument("--faults", type=int, default=400, help="failing writes, of four kinds")
-    parser.add_argument("--damage", type=int, default=1000, help="damaged files, a third unfinished")
+    parser.add_argument(
+        "--damage", type=int, default=1000, help="damaged files, a third unfinished"
+    )
     parser.add_argument("--cache-damage", type=int, default=200, help="damaged files of caches")
     parser.add_argument("--writers", type=int, default=40, help="pairs of processes in one folder")
     parser.add_argument("--soak", type=int, default=300, help="experiences of one long run")

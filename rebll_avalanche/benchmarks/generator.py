@@ -20,7 +20,7 @@ from rebll_avalanche.benchmarks.dataset import MultiLabelDataset, Samples
 from rebll_avalanche.benchmarks.images import ImageFiles, Rows, Source
 from rebll_avalanche.benchmarks.kept import KeptPictures
 from rebll_avalanche.benchmarks.streams import Annotations, Part
-from rebll_avalanche.benchmarks.targets import MultiLabelTargets
+from rebll_avalanche.benchmarks.targets import LabelView, MultiLabelTargets
 from rebll_avalanche.benchmarks.transforms import (
     Transform,
     evaluation_transform,
@@ -228,10 +228,8 @@ class MultiLabelBenchmark(CLScenario):
                     f"experience {step} of the {name} stream {what}: no image has {names or 'come'}; "
                     "merge it with another experience or add images"
                 )
-            targets = torch.full((len(indices), self.num_classes), UNKNOWN)
-            targets[:, columns] = labels[indices][:, columns]
-            if self._missing == "negative":
-                targets.nan_to_num_(nan=0.0)
+            unknown = 0.0 if self._missing == "negative" else UNKNOWN
+            targets = LabelView(labels, indices, columns, unknown)
             experiences.append(
                 MultiLabelExperience(
                     dataset=self._dataset(source, indices, targets, training=name == "train"),
@@ -246,7 +244,7 @@ class MultiLabelBenchmark(CLScenario):
         return EagerCLStream(name, experiences, benchmark=self)
 
     def _dataset(
-        self, source: Source, indices: Tensor, targets: Tensor, training: bool
+        self, source: Source, indices: Tensor, targets: Tensor | LabelView, training: bool
     ) -> AvalancheDataset:
         chosen = self._transforms
         if source.pictures:
@@ -258,7 +256,7 @@ class MultiLabelBenchmark(CLScenario):
 def labelled_dataset(
     source: Source,
     indices: Tensor,
-    targets: Tensor,
+    targets: Tensor | LabelView,
     transforms: Mapping[str, Transform | None],
 ) -> MultiLabelDataset:
     """The data set of an experience.

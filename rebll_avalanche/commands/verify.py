@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-HELP = """Compare every byte of runs, learners and caches with the hashes and checksums that were written with them.
-Lists all damage; the exit code is 1 if there is any."""
+HELP = """Compare every byte of runs, learners and caches with the hashes and checksums that were written with
+them. Lists all damage; the exit code is 1 if there is any."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 from rebll_avalanche.learner.quality import ClassQuality
 from rebll_avalanche.words import brief, printable
 
-
 _LISTS = ("pictures", "new_classes", "known_classes")
 
 

@@ -173,7 +173,11 @@ def read_run(folder: str | Path) -> Run:
     if not metrics.is_file():
         raise FileNotFoundError(f"{folder} has not finished its first experience: no {METRICS}")
     steps = []
-    for number, line in enumerate(metrics.read_text(encoding="utf-8").splitlines(), start=1):
+    try:
+        lines = metrics.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise DamagedError(f"{metrics} is damaged: {error}") from error
+    for number, line in enumerate(lines, start=1):
         if line.strip():
             steps.append(_step(line, f"{metrics}, line {number}"))
     if not steps:

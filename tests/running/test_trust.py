@@ -16,7 +16,6 @@ from PIL import Image
 
 from rebll_avalanche import Learner
 from rebll_avalanche.checkpointing.checkpoint import STATE, TENSORS, CheckpointFolder
-from rebll_avalanche.verify import verify
 from rebll_avalanche.cli import main
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import ChangedError, DamagedError, DivergedError, UnsafeError
@@ -24,6 +23,7 @@ from rebll_avalanche.inference.predictor import load_run
 from rebll_avalanche.report import read_run, read_runs, write_report
 from rebll_avalanche.run_files import CHECKPOINT, CONFIG, MANIFEST, METRICS, RESULTS, SCORES
 from rebll_avalanche.running.run import run_experiment
+from rebll_avalanche.verify import verify
 
 
 @pytest.fixture(scope="session")
