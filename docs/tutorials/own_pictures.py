@@ -80,7 +80,9 @@ plt.show()
 with open(work / "april" / "labels.csv") as file:
     kept_aside = [row for row in csv.DictReader(file) if row["split"] == "test"]
 known = set(learner.class_names)
-lines = [f"{row['file']},{';'.join(sorted(known & {*row['labels'].split(';')}))}" for row in kept_aside]
+lines = [
+    f"{row['file']},{';'.join(sorted(known & {*row['labels'].split(';')}))}" for row in kept_aside
+]
 (work / "kept_aside.csv").write_text("\n".join(["image,labels", *lines]) + "\n")
 print(learner.evaluate(work / "kept_aside.csv", images=work / "april" / "images"))
 
