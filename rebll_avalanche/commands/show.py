@@ -9,27 +9,37 @@ from typing import Any
 
 HELP = """Draw some images of every experience with the classes it labels and those it hides,
 for example: rebll show recipe.yaml --to experiences.png. Of a learner, list classes and lessons: rebll show
-city.rebll."""
+city.rebll, and draw some pictures of each lesson, whose files may be gone: --to lessons.png."""
 
 STREAMS = ("train", "test", "valid")
 
 
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"--images must be at least 1, got {text}")
+    return int(text)
+
+
 def parse(argv: Sequence[str]) -> Any:
     """The recipe and where to draw, or the learner."""
-    if len(argv) == 1 and argv[0].endswith(".rebll"):
-        return argparse.Namespace(learner=Path(argv[0]))
+    if argv and argv[0].endswith(".rebll"):
+        parser = argparse.ArgumentParser(prog="rebll show", description=HELP)
+        parser.add_argument("learner", type=Path, help="a .rebll file")
+        parser.add_argument(
+            "--to", type=Path, help="draw pictures of each lesson into this PNG file"
+        )
+        parser.add_argument("--images", type=_at_least_one, default=6, help="pictures per lesson")
+        return parser.parse_args(argv)
     from rebll_avalanche.configuration.parse import parse_settings
     from rebll_avalanche.words import check_choice
 
     def more(parser: Any) -> None:
         parser.add_argument("--to", default="experiences.png", help="the PNG file to write")
-        parser.add_argument("--images", type=int, default=6, help="images per experience")
+        parser.add_argument("--images", type=_at_least_one, default=6, help="images per experience")
         parser.add_argument("--stream", default="train", help="train, test or valid")
 
     config, arguments = parse_settings(argv, prog="rebll show", description=HELP, extend=more)
     check_choice("--stream", arguments.stream, STREAMS)
-    if arguments.images < 1:
-        raise ValueError(f"--images must be at least 1, got {arguments.images}")
     arguments.config = config
     return arguments
 
@@ -40,7 +50,12 @@ def run(arguments: Any) -> int:
         from rebll_avalanche.learner import Learner
         from rebll_avalanche.learner.lesson import overview
 
-        print(overview(Learner.load(arguments.learner)))
+        learner = Learner.load(arguments.learner)
+        print(overview(learner))
+        if arguments.to is not None:
+            from rebll_avalanche.learner.sheet import draw_lessons
+
+            print(f"drawn in {draw_lessons(learner, arguments.to, arguments.images)}")
         return 0
     from rebll_avalanche.benchmarks.show import draw_experiences
     from rebll_avalanche.running.build import build_benchmark

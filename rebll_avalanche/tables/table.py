@@ -142,10 +142,26 @@ class AnnotationTable:
         if missing:
             first = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
             raise MissingFileError(
-                f"{self.source}: {len(missing)} of {len(self)} pictures are missing: {first}; name the "
-                "folder that the table's file names are relative to (--images on a command line, "
-                "images= in Python)"
+                f"{self.source}: {len(missing)} of {len(self)} pictures are missing: {first}; "
+                f"{_way_to(missing[0])}"
             )
+
+
+def _way_to(missing: str) -> str:
+    """What to do about a picture that is not there."""
+    folder, name = os.path.split(missing)
+    try:
+        there = os.listdir(folder or os.curdir)
+    except OSError:
+        there = []
+    stem = os.path.splitext(name)[0].lower()
+    alike = [other for other in sorted(there) if os.path.splitext(other)[0].lower() == stem]
+    if alike:
+        return f"there is {alike[0]}: write names as the files have them, case and ending included"
+    return (
+        "name the folder that the table's file names are relative to (--images on a command line, "
+        "images= in Python)"
+    )
 
 
 def from_names(

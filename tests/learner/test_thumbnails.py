@@ -13,6 +13,7 @@ from rebll_avalanche import Learner
 from rebll_avalanche.cli import main
 from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner.file import read_learner, write_learner
+from rebll_avalanche.learner.sheet import draw_lessons
 from rebll_avalanche.picture_store import Budget, PictureStore, thumbnail_of
 from rebll_avalanche.pictures import decode_picture
 
@@ -84,6 +85,9 @@ def test_a_picture_whose_file_is_gone_is_shown(month, small, tmp_path, draw):
     assert loaded.thumbnail("nobody.png") is None
     blurred = [each.reduce(8).tobytes() for each in (shown, draw(["red"], 0))]
     assert max(abs(one - other) for one, other in zip(*blurred, strict=True)) < 12
+    sheet = tmp_path / "lessons.png"
+    assert main(["show", str(file), "--to", str(sheet), "--images", "3"]) == 0
+    assert Image.open(sheet).width > 300
     page = tmp_path / "page.html"
     assert main(["audit", str(file), "--html", str(page)]) == 0
     text = page.read_text()
@@ -94,6 +98,8 @@ def test_none_are_kept_if_so_wished(month, small, tmp_path):
     learner = small(thumbnails=0)
     learner.learn(month("march", ["red", "green"]))
     assert learner.thumbnail("march0.png") is None
+    with pytest.raises(RebllError, match="keeps no thumbnails"):
+        draw_lessons(learner, tmp_path / "lessons.png")
     other = small(thumbnails=5)
     other.learn(tmp_path / "march" / "labels.csv")
     assert sum(other.thumbnail(key) is not None for key in other.lessons[0].keys) == 5

@@ -166,6 +166,11 @@ def test_missing_pictures_are_counted_and_named(tmp_path):
     assert table.missing_pictures() == [str(tmp_path / name) for name in ("a.jpg", "c.jpg")]
     with pytest.raises(FileNotFoundError, match=r"2 of 3 pictures are missing: .*a\.jpg.*c\.jpg"):
         table.require_pictures()
+    (tmp_path / "A.JPG").touch()
+    with pytest.raises(
+        FileNotFoundError, match=r"there is A\.JPG: write names as the files have them"
+    ):
+        table.require_pictures()
     for name in ("a.jpg", "c.jpg"):
         (tmp_path / name).touch()
     table.require_pictures()
