@@ -12,6 +12,7 @@ from rebll_avalanche.arguments import check_number, check_path
 from rebll_avalanche.files import file_hash
 from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
+from rebll_avalanche.models.depthwise import quicken
 from rebll_avalanche.models.expanded import ExpandedLinear, RandomFeatures
 from rebll_avalanche.models.gcn import GrowingGCN
 from rebll_avalanche.models.heads import GrowingHead, GrowingLinear
@@ -50,6 +51,7 @@ class TimmFeatures(nn.Module):
         self.network = import_timm().create_model(
             name, pretrained=pretrained, num_classes=0, global_pool=""
         )
+        quicken(self.network)
         self.num_features: int = self.network.num_features
 
     def forward(self, images: Tensor) -> Tensor:

@@ -6,13 +6,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
+
+from rebll_avalanche.models.depthwise import DepthwiseConv2d, padded, pads_itself, same_padding
 
 # oneDNN's name and parameters of an activation.
 ACTIVATIONS: dict[type[nn.Module], tuple[str, list[float]]] = {
     nn.ReLU: ("relu", []),
     nn.ReLU6: ("hardtanh", [0.0, 6.0]),
     nn.SiLU: ("swish", []),
+    nn.Identity: ("none", []),  # no activation, but kernels stay in oneDNN's layout
 }
 
 # Batch sizes to cache: full batches, the last one, and the one that a copy is tested with.
@@ -21,7 +23,7 @@ MOST_SHAPES = 3
 
 def can_be_fused(convolution: nn.Conv2d) -> bool:
     """Whether torch has its compiler's fused operator and the layer is a plain one on a CPU."""
-    ordinary = type(convolution) is nn.Conv2d or type(convolution).__name__ == "Conv2dSame"
+    ordinary = type(convolution) in (nn.Conv2d, DepthwiseConv2d) or pads_itself(convolution)
     return (
         ordinary
         and not isinstance(convolution.padding, str)
@@ -46,8 +48,7 @@ class FusedConvolution(nn.Module):
         super().__init__()
         self.plain = nn.Sequential(convolution, activation)
         self._name, self._numbers = ACTIVATIONS[type(activation)]
-        # timm's layers for TensorFlow networks compute their padding from the input.
-        self._pads_itself = type(convolution) is not nn.Conv2d
+        self._pads_itself = pads_itself(convolution)
         # In a dictionary: a tensor in oneDNN's layout can neither be a parameter nor be copied.
         self._packed: dict[tuple[int, ...], Tensor] = {}
 
@@ -59,7 +60,7 @@ class FusedConvolution(nn.Module):
             return plain
         padding = list(layer.padding)
         if self._pads_itself:
-            images, padding = _padded(images, layer), [0, 0]
+            images, padding = padded(images, same_padding(images, layer)), [0, 0]
         sizes = (padding, list(layer.stride), list(layer.dilation), layer.groups)
         shape = tuple(images.shape)
         if shape not in self._packed:
@@ -72,18 +73,3 @@ class FusedConvolution(nn.Module):
             images, self._packed[shape], layer.bias, *sizes, self._name, self._numbers, ""
         )
         return found
-
-
-def _padded(images: Tensor, layer: nn.Conv2d) -> Tensor:
-    """Zero-pad maps so that a layer gives one position per stride; an odd zero goes to the end."""
-    around = []
-    for size, kernel, stride, dilation in zip(
-        images.shape[:1:-1],
-        layer.kernel_size[::-1],
-        layer.stride[::-1],
-        layer.dilation[::-1],
-        strict=True,
-    ):
-        missing = max((-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
-        around += [missing // 2, missing - missing // 2]
-    return pad(images, around) if any(around) else images

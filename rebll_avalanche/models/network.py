@@ -90,10 +90,11 @@ class MultiLabelModel(Adaptable):
     def features(self, x: Tensor) -> Tensor:
         """The feature map before pooling; for vectors with windows, the vector of the whole image."""
         x = self.whole(x)
-        if self.channels_last and x.ndim == 4:
-            x = x.contiguous(memory_format=torch.channels_last)
+        # Before the layout changes: with channels last, the three means would be fetched for every pixel.
         if self.input_mean is not None and self.input_std is not None:
             x = (x - self.input_mean) / self.input_std
+        if self.channels_last and x.ndim == 4:
+            x = x.contiguous(memory_format=torch.channels_last)
         answers_only = not (self.training or torch.is_grad_enabled())
         backbone = self._folded.of(self.backbone, x) if answers_only else self.backbone
         features: Tensor = backbone(x)
