@@ -10,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
+from rebll_avalanche import Learner
 from rebll_avalanche.benchmarks import cache as image_cache
 from rebll_avalanche.benchmarks import multilabel_benchmark
 from rebll_avalanche.benchmarks.features import FrozenFeatures
@@ -102,6 +103,20 @@ def test_verify_walks_through_a_cache(
     assert shown.count("sound") == 1
     assert f"{kept}: arrays, DAMAGED" in shown
     assert main(["verify", str(tmp_path / "nothing")]) == 2
+
+
+def test_a_learner_is_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    learner = Learner(backbone="test_resnet", pretrained=None, image_size=16)
+    learner.learn((list(PICTURES), np.eye(3).repeat(3, 0)), class_names=["a", "b", "c"])
+    file = learner.save(tmp_path / "pets.rebll")
+    good = file.read_bytes()
+    assert main(["verify", str(file)]) == 0
+    assert "learner, sound" in capsys.readouterr().out
+    for place in range(50, len(good) // 2, len(good) // 40):  # before the archive's own directory
+        flip(file, place)
+        assert main(["verify", str(tmp_path)]) == 1, place
+        file.write_bytes(good)
+    assert "DAMAGED" in capsys.readouterr().out
 
 
 def test_a_damaged_label_table_is_read_again(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import torch
 from avalanche.benchmarks.utils.data import AvalancheDataset
 from torch.utils.data import TensorDataset
 
-from rebll_avalanche.benchmarks import MultiLabelTargets
+from rebll_avalanche.benchmarks import MultiLabelTargets, multilabel_benchmark
+from rebll_avalanche.benchmarks.targets import LabelView
 from rebll_avalanche.labels import UNKNOWN, label_matrix
 
 LABELS = torch.tensor(
@@ -68,3 +69,41 @@ def test_wrong_shapes_and_names_are_refused():
         MultiLabelTargets(torch.zeros(3))
     with pytest.raises(ValueError, match="'targets' and 'other'"):
         MultiLabelTargets(LABELS).concat(MultiLabelTargets(LABELS, name="other"))
+
+
+@pytest.mark.parametrize("unknown", [UNKNOWN, 0.0])
+def test_a_view_is_the_matrix_that_it_stands_for(unknown):
+    labels = torch.tensor([[1.0, 0, UNKNOWN], [0, 1, 1], [UNKNOWN, UNKNOWN, 0], [1, 1, 0]])
+    rows, columns = torch.tensor([3, 0, 2]), [0, 2]
+    whole = torch.full((3, 3), UNKNOWN)
+    whole[:, columns] = labels[rows][:, columns]
+    whole = whole.nan_to_num(nan=unknown)
+    view = LabelView(labels, rows, columns, unknown)
+    assert view.shape == whole.shape
+    for index in (
+        1,
+        slice(None),
+        slice(1, 3),
+        torch.tensor([2, 0]),
+        torch.tensor([], dtype=torch.long),
+    ):
+        assert same(view[index], whole[index])
+    first, second = MultiLabelTargets(view), MultiLabelTargets(whole)
+    assert first.val_to_idx == second.val_to_idx
+    assert same(first.subset([2, 1]).data, second.subset([2, 1]).data)
+    view[:].fill_(7)
+    assert float(labels[0, 0]) == 1, "what is handed out is a copy"
+
+
+def test_experiences_share_their_labels():
+    """Memory in proportion to images x classes, however many experiences there are."""
+    samples, classes = 400, 60
+    labels = torch.ones(samples, classes)
+    inputs = torch.zeros(samples, 2)
+    stream = multilabel_benchmark((inputs, labels), (inputs, labels), "B1-C1")
+    storages = {
+        experience.dataset.targets._data._labels.untyped_storage().data_ptr()
+        for experience in stream.test_stream
+    }
+    assert len(list(stream.test_stream)) == classes
+    assert len(storages) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from rebll_avalanche import Learner
 from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner.file import read_learner, write_learner
+from rebll_avalanche.learner.held import held
 
 
 def test_a_copy_elsewhere_predicts_the_same_bits(month, small, tmp_path, draw):
@@ -140,3 +142,57 @@ def test_a_forged_state_is_refused(month, small, tmp_path):
     write_learner(file, forged)
     with pytest.raises(DamagedError):
         Learner.load(file)
+
+
+def test_what_a_kill_left_of_a_file_is_swept(tmp_path):
+    """What is younger may be written at this moment, by somebody who saves without a lock."""
+    old, young, other = (
+        tmp_path / f".{name}.0123.part" for name in ("city.rebll", "city.rebll.1", "town.rebll")
+    )
+    for draft in (old, young, other):
+        draft.write_text("half")
+    for draft in (old, other):
+        os.utime(draft, (0, 0))
+    with held(tmp_path / "city.rebll"):
+        assert not old.exists()
+        assert young.exists()
+        assert other.exists()
+
+
+def test_a_link_instead_of_a_lock_is_not_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "city.rebll.lock").symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic"), held(tmp_path / "city.rebll"):
+        pass
+    assert victim.read_text() == "precious"
+
+
+def test_a_link_to_a_learner_is_replaced_not_followed(month, small, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "city.rebll").symlink_to(victim)
+    small().save(tmp_path / "city.rebll")
+    assert victim.read_text() == "precious"
+    assert not (tmp_path / "city.rebll").is_symlink()
+
+
+@pytest.mark.parametrize("odd", [[], [3], ["a"], "text", None])
+def test_a_lesson_that_does_not_fit_itself_is_refused(month, small, tmp_path, odd):
+    learner = small()
+    learner.learn(month("march", ["red", "green"]))
+    forged = read_learner(learner.save(tmp_path / "city.rebll"))
+    forged["know"]["lessons"][0]["pictures"] = odd
+    write_learner(tmp_path / "city.rebll", forged)
+    with pytest.raises(DamagedError, match=r"city\.rebll"):
+        Learner.load(tmp_path / "city.rebll")
+
+
+def test_thresholds_that_are_no_probabilities_are_refused(month, small, tmp_path):
+    learner = small()
+    learner.learn(month("march", ["red", "green"]))
+    forged = read_learner(learner.save(tmp_path / "city.rebll"))
+    forged["know"]["thresholds"] = torch.full((2,), torch.nan)
+    write_learner(tmp_path / "city.rebll", forged)
+    with pytest.raises(DamagedError, match="thresholds are no probabilities"):
+        Learner.load(tmp_path / "city.rebll")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 
@@ -62,3 +63,17 @@ def test_a_run_that_has_learned_nothing_blocks_no_other(folder: Path) -> None:
     (folder / "checkpoint").mkdir()
     with pytest.raises(ValueError, match="belongs to a run with another configuration"):
         check_unchanged(Config.from_dict({"training": {"lr": 1.0}}), folder)
+
+
+def test_looking_at_a_checkout_writes_nothing_there(tmp_path, monkeypatch):
+    """A `git status` that is stopped while it writes the index leaves a lock that blocks every commit."""
+    from rebll_avalanche.running.environment import git_state
+
+    program = tmp_path / "git"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\necho something\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert git_state() == {"commit": "something", "changed": True}
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert len(asked) == 3
+    assert all(line.startswith("--no-optional-locks ") for line in asked)

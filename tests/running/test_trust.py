@@ -230,6 +230,17 @@ def test_a_damaged_file_is_one_line_and_costs_one_run(run, whole, vectors, name,
     assert write_report(runs, folder / "page.html", left_out=left_out).is_file()
 
 
+@pytest.mark.parametrize("name", [CONFIG, METRICS, MANIFEST])
+def test_bytes_that_are_no_text_are_named(run, name, capsys):
+    _, folder = run
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[:20] + b"\xf3" + content[21:])
+    runs, left_out = read_runs([folder])
+    assert not runs
+    assert name in left_out[0]
+    assert main(["verify", str(folder)]) == 1
+
+
 def test_deep_state_is_a_damaged_checkpoint(run):
     _, folder = run
     place = newest(folder)
