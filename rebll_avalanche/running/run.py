@@ -14,8 +14,8 @@ import torch
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder, Moment
 from rebll_avalanche.checkpointing.foreign import unsaved
-from rebll_avalanche.checkpointing.resume import CheckpointPlugin
-from rebll_avalanche.checkpointing.snapshot import capture, restore
+from rebll_avalanche.checkpointing.resume import CheckpointPlugin, restore_from
+from rebll_avalanche.checkpointing.snapshot import capture
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.distributed.ranks import (
     everywhere,
@@ -158,13 +158,7 @@ def learn(
         _mention_rounding(folder)
     records: list[dict[str, Any]] = point.end.get("records", [])
     if point.end:
-        try:
-            restore(strategy, benchmark.train_stream, point.end["strategy"])
-        except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-            raise DamagedError(
-                f"the checkpoint in {folder} does not fit this run; it may come from another version "
-                f"of rebll-avalanche, see {CONFIG}. ({type(error).__name__}: {error})"
-            ) from error
+        restore_from(folder, strategy, benchmark.train_stream, point.end["strategy"])
     lost = unsaved(strategy)
     recorder = Recorder()
     strategy.plugins.append(recorder)
