@@ -19,6 +19,7 @@ from rebll_avalanche.running.folder import (
     locked,
     read_config,
     recorded_shape,
+    with_first_defaults,
     write_config,
 )
 from rebll_avalanche.running.label_tables import check_label_table, keep_label_table
@@ -105,7 +106,8 @@ def extend_run(
                 ),
             )
         model = build_network(config, shape, pretrained=False)
-        strategy = build_strategy(config, model, stream, folder)
+        started = with_first_defaults(config, folder)
+        strategy = build_strategy(started, model, stream, folder)
         lost = unsaved(strategy)
         if lost:
             raise ValueError(

@@ -53,6 +53,7 @@ from rebll_avalanche.running.folder import (
     is_finished,
     locked,
     read_config,
+    with_first_defaults,
     write_config,
 )
 from rebll_avalanche.running.label_tables import check_label_table, keep_label_table
@@ -131,7 +132,8 @@ def run_experiment(
         stream = benchmark.train_stream
         config, tried = from_first(lambda: with_choice(config, model, shape, stream))
         set_up_speed(model, config.training)
-        strategy = build_strategy(config, model, benchmark, folder)
+        started = with_first_defaults(config, folder)
+        strategy = build_strategy(started, model, benchmark, folder)
         if is_first() and (not learned or not (folder / CONFIG).is_file()):
             if table is not None:
                 keep_label_table(folder, "benchmark", table)

@@ -325,3 +325,27 @@ def test_a_checkpoint_of_another_version_is_refused_with_the_way_out(
         DamagedError, match=r"another version.*config\.yaml names, or .*--start-over"
     ):
         run_experiment(config, tmp_path, benchmark=vectors)
+
+
+def test_a_resumed_run_keeps_the_defaults_that_it_began_with(
+    tmp_path: Path,
+    vectors: MultiLabelBenchmark,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = settings("rebll", mem_size=6)
+    run_experiment(config, tmp_path, benchmark=vectors)
+    for name in ("results.csv", "manifest.json"):
+        (tmp_path / name).unlink()
+    content = yaml.safe_load((tmp_path / "config.yaml").read_text())
+    content["method_as_run"]["parameters"]["relabel_threshold"] = 0.5  # as in an earlier version
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
+    built = []
+    build = run_module.build_strategy
+    monkeypatch.setattr(
+        run_module, "build_strategy", lambda *given: built.append(build(*given)) or built[0]
+    )
+    with pytest.warns(UserWarning, match=r"continues with method\.relabel_threshold 0\.5, the def"):
+        run_experiment(config, tmp_path, benchmark=vectors)
+    assert built[0].rebll.replay.relabel_threshold == 0.5
+    assert built[0].rebll.memory.mem_size == 6
