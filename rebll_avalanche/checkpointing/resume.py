@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from avalanche.training.plugins import SupervisedPlugin
@@ -9,7 +10,32 @@ from avalanche.training.plugins import SupervisedPlugin
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder, Moment
 from rebll_avalanche.checkpointing.snapshot import capture, restore
 from rebll_avalanche.distributed.ranks import is_first
+from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.protocols import Strategy, Stream
+from rebll_avalanche.run_files import CONFIG
+
+
+def restore_from(
+    folder: Path,
+    strategy: Strategy,
+    stream: Stream,
+    state: dict[str, Any],
+    *,
+    under_way: bool = False,
+) -> None:
+    """:func:`restore` what was read from a folder.
+
+    Raises:
+        DamagedError: When it does not fit the strategy, with the way out.
+    """
+    try:
+        restore(strategy, stream, state, under_way=under_way)
+    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise DamagedError(
+            f"the checkpoint in {folder} does not fit this run, probably because another version of "
+            f"rebll-avalanche wrote it; finish it with that version, which its {CONFIG} names, or begin "
+            f"again with --start-over. ({type(error).__name__}: {error})"
+        ) from error
 
 
 class CheckpointPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
@@ -46,7 +72,8 @@ class CheckpointPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         """Restore the state after the last finished epoch."""
         if not self._under_way:
             return
-        restore(strategy, self.stream, self._under_way, under_way=True)
+        folder = self.folder.path.parent
+        restore_from(folder, strategy, self.stream, self._under_way, under_way=True)
         # Avalanche reads the number of epochs once, right after this hook.
         self._all_epochs = strategy.train_epochs
         strategy.train_epochs -= self._epochs_done

@@ -27,6 +27,7 @@ from rebll_avalanche.running.folder import (
     is_finished,
     read_config,
     recorded_shape,
+    with_first_defaults,
 )
 
 
@@ -39,7 +40,8 @@ def open_run(folder: Path) -> Stored:
     """
     record = read_config(folder)
     check_no_links(folder)
-    config = _as_lessons(Config.from_dict(record), recorded_shape(folder, record), folder)
+    config = with_first_defaults(Config.from_dict(record), folder)
+    config = _as_lessons(config, recorded_shape(folder, record), folder)
     check_can_go_on(config)
     if not is_finished(folder):
         raise RebllError(f"{folder} is not finished; continue with `rebll run` first")

@@ -8,6 +8,7 @@ import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import ChangedError, DamagedError
 from rebll_avalanche.files import replacing_folder, write_text
 from rebll_avalanche.manifest import check_manifest, write_manifest
+from rebll_avalanche.methods import describe
 from rebll_avalanche.run_files import (
     CAMS,
     CHECKPOINT,
@@ -192,6 +194,26 @@ def check_unchanged(config: Config, folder: Path) -> None:
             _warn(folder, package, before, number, "results may differ in their last digits")
     for key, (was, now) in bits.items():
         _warn(folder, key, was, now, "rounding and random numbers may differ from here on")
+
+
+def with_first_defaults(config: Config, folder: Path) -> Config:
+    """The settings of a run to continue, with those defaults of its method that have changed since.
+
+    Another version may have other defaults. A run keeps those that it began with, which its ``config.yaml``
+    records, so that all its experiences are learned alike.
+    """
+    if not ((folder / CONFIG).is_file() and has_learned(folder)):
+        return config
+    first = read_config(folder).get("method_as_run", {}).get("parameters", {})
+    now = describe(config.method_name).as_run(config.method_options)
+    kept = {name: first[name] for name in now if name in first and first[name] != now[name]}
+    for name, value in kept.items():
+        warnings.warn(
+            f"{folder} continues with method.{name} {value}, the default when it was started; "
+            f"now it is {now[name]}",
+            stacklevel=3,
+        )
+    return replace(config, method={**config.method, **kept})
 
 
 def _warn(folder: Path, what: str, was: Any, now: Any, so: str) -> None:

@@ -15,8 +15,8 @@ from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder, Moment
 from rebll_avalanche.checkpointing.foreign import unsaved
 from rebll_avalanche.checkpointing.memory_images import keep_images, memory_of
-from rebll_avalanche.checkpointing.resume import CheckpointPlugin
-from rebll_avalanche.checkpointing.snapshot import capture, restore
+from rebll_avalanche.checkpointing.resume import CheckpointPlugin, restore_from
+from rebll_avalanche.checkpointing.snapshot import capture
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.distributed.ranks import (
     everywhere,
@@ -54,6 +54,7 @@ from rebll_avalanche.running.folder import (
     is_finished,
     locked,
     read_config,
+    with_first_defaults,
     write_config,
 )
 from rebll_avalanche.running.label_tables import check_label_table, keep_label_table
@@ -127,7 +128,8 @@ def run_experiment(
         stream = benchmark.train_stream
         config, tried = from_first(lambda: with_choice(config, model, shape, stream))
         set_up_speed(model, config.training)
-        strategy = build_strategy(config, model, benchmark, folder)
+        started = with_first_defaults(config, folder)
+        strategy = build_strategy(started, model, benchmark, folder)
         if is_first() and (not learned or not (folder / CONFIG).is_file()):
             if table is not None:
                 keep_label_table(folder, table)
@@ -154,13 +156,7 @@ def learn(
         _mention_rounding(folder)
     records: list[dict[str, Any]] = point.end.get("records", [])
     if point.end:
-        try:
-            restore(strategy, benchmark.train_stream, point.end["strategy"])
-        except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-            raise DamagedError(
-                f"the checkpoint in {folder} does not fit this run; it may come from another version "
-                f"of rebll-avalanche, see {CONFIG}. ({type(error).__name__}: {error})"
-            ) from error
+        restore_from(folder, strategy, benchmark.train_stream, point.end["strategy"])
     lost = unsaved(strategy)
     recorder = Recorder()
     strategy.plugins.append(recorder)

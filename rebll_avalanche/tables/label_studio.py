@@ -17,35 +17,12 @@ from rebll_avalanche.tables.table import (
     check_text,
     from_names,
 )
-from rebll_avalanche.tables.text import read_json
 
 # Field that holds the names, by kind of result.
 _VALUES = ("choices", "rectanglelabels", "polygonlabels", "brushlabels", "ellipselabels", "labels")
 _PICTURE_KEYS = ("image", "img", "picture", "photo", "path", "url")
 # Prefix that Label Studio adds to the name of an uploaded file.
 _UPLOAD = re.compile(r"^[0-9a-f]{8}-")
-
-
-def read_label_studio(
-    path: str | os.PathLike[str],
-    *,
-    about: Iterable[str] | None = None,
-    exists: Callable[[str], bool] = lambda name: False,
-) -> AnnotationTable:
-    """Read the choices of each annotated task.
-
-    A class on which annotators disagree is unknown. Tasks without an annotation are left out. A task with
-    an empty annotation is a negative.
-
-    Args:
-        path: The export.
-        about: Classes that it annotates.
-        exists: Whether an image of this name exists, to recover the original names of uploads.
-
-    Raises:
-        TableError: When it is not a Label Studio export, with the wrong task.
-    """
-    return label_studio_table(read_json(path), str(path), about=about, exists=exists)
 
 
 def label_studio_table(
@@ -55,7 +32,20 @@ def label_studio_table(
     about: Iterable[str] | None = None,
     exists: Callable[[str], bool] = lambda name: False,
 ) -> AnnotationTable:
-    """As :func:`read_label_studio`, from a file's content."""
+    """The choices of each annotated task.
+
+    A class on which annotators disagree is unknown. Tasks without an annotation are left out. A task with
+    an empty annotation is a negative.
+
+    Args:
+        tasks: Content of the export.
+        source: Its name, for messages.
+        about: Classes that it annotates.
+        exists: Whether an image of this name exists, to recover the original names of uploads.
+
+    Raises:
+        TableError: When it is not a Label Studio export, with the wrong task.
+    """
     if not isinstance(tasks, list):
         raise TableError(
             f"{source} is neither COCO's JSON nor a list of tasks, as Label Studio exports it"

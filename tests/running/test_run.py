@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import traceback
@@ -25,6 +26,7 @@ from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder, Moment
 from rebll_avalanche.checkpointing.foreign import unsaved
 from rebll_avalanche.checkpointing.snapshot import random_state, set_random_state
 from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.models.lanes import LanedViT, LaneHead
 from rebll_avalanche.models.prompts import PromptedViT, PromptHead
@@ -291,3 +293,59 @@ def test_parts_without_a_state_are_named() -> None:
         plugins = (Clock(), Recorder(), ReplayPlugin(), Hoarder(4, 2))
 
     assert unsaved(Strategy()) == ["Hoarder"]
+
+
+@pytest.mark.parametrize("under_way", [False, True])
+@pytest.mark.parametrize(
+    "lost", [("plugins", "ClosedFormPlugin-0", "guesses"), ("model", "head.weight")]
+)
+def test_a_checkpoint_of_another_version_is_refused_with_the_way_out(
+    tmp_path: Path,
+    vectors: MultiLabelBenchmark,
+    settings: Settings,
+    lost: tuple[str, ...],
+    under_way: bool,
+) -> None:
+    """As closed-form runs of before their records of images, or MULTI-LANE before its own head."""
+    config = settings("closed-form")
+    run_experiment(config, tmp_path, benchmark=vectors)
+    checkpoints = CheckpointFolder(tmp_path / "checkpoint", config.to_dict())
+    (moment,) = checkpoints.moments()
+    state = checkpoints.load(moment)
+    strategy = inner = state["strategy"]
+    for key in lost[:-1]:
+        inner = inner[key]
+    del inner[lost[-1]]
+    for name in ("results.csv", "manifest.json"):
+        (tmp_path / name).unlink()
+    shutil.rmtree(tmp_path / "checkpoint")
+    # In the first experience there is no end of an earlier one, only the state after an epoch.
+    checkpoints.save(Moment(0, 1) if under_way else moment, strategy if under_way else state)
+    with pytest.raises(
+        DamagedError, match=r"another version.*config\.yaml names, or .*--start-over"
+    ):
+        run_experiment(config, tmp_path, benchmark=vectors)
+
+
+def test_a_resumed_run_keeps_the_defaults_that_it_began_with(
+    tmp_path: Path,
+    vectors: MultiLabelBenchmark,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = settings("rebll", mem_size=6)
+    run_experiment(config, tmp_path, benchmark=vectors)
+    for name in ("results.csv", "manifest.json"):
+        (tmp_path / name).unlink()
+    content = yaml.safe_load((tmp_path / "config.yaml").read_text())
+    content["method_as_run"]["parameters"]["relabel_threshold"] = 0.5  # as in an earlier version
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
+    built = []
+    build = run_module.build_strategy
+    monkeypatch.setattr(
+        run_module, "build_strategy", lambda *given: built.append(build(*given)) or built[0]
+    )
+    with pytest.warns(UserWarning, match=r"continues with method\.relabel_threshold 0\.5, the def"):
+        run_experiment(config, tmp_path, benchmark=vectors)
+    assert built[0].rebll.replay.relabel_threshold == 0.5
+    assert built[0].rebll.memory.mem_size == 6

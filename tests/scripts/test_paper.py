@@ -125,3 +125,11 @@ def test_without_runs_nothing_is_verified(tmp_path: Path, monkeypatch: pytest.Mo
     rows = [line for lines in sections.values() for line in lines if "verified" in line]
     assert len(rows) > 60
     assert all("not verified" in row for row in rows)
+
+
+def test_the_introduction_names_the_tolerances(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    script = runpy.run_path(str(SCRIPT))
+    text = " ".join((SCRIPT.parent / "README.md").read_text().split())
+    assert f"within {script['SHARE']:g} of" in text
+    assert f"within {script['POINTS']:g} points" in text
