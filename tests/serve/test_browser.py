@@ -19,7 +19,7 @@ CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")
-PATIENCE = 60_000  # milliseconds
+PATIENCE = 120_000  # milliseconds
 PHONE, DESK = {"width": 390, "height": 800}, {"width": 1200, "height": 900}
 FITS = "document.documentElement.scrollWidth <= innerWidth"
 
