@@ -1,7 +1,7 @@
 import { api, groups } from "./api.js";
 import { byId, careful, element, percent, save, say, takesPictures } from "./dom.js";
 import { Picture } from "./pictures.js";
-import { known, state } from "./state.js";
+import { known, refresh, state } from "./state.js";
 import { addToTray, inTray, onTray } from "./teach.js";
 import { above, onMove } from "./thresholds.js";
 
@@ -35,10 +35,11 @@ export function start() {
 
 // Every picture that the learner has not looked at as it is now; those of a changed learner are looked at again.
 export async function answerAll() {
-  if (answering || byId("look").hidden) return;
+  if (answering) return;
   answering = true;
   try {
-    for (;;) {
+    if (!state.version) await refresh(); // or the first answers would soon be of an unknown version
+    while (!byId("look").hidden) {
       const waiting = pictures.filter((picture) => picture.answeredBy !== state.version);
       if (!waiting.length) break;
       say(`Looking at picture ${pictures.length - waiting.length + 1} of ${pictures.length} …`);
