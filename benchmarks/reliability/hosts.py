@@ -85,6 +85,7 @@ def start(host: str, *command: str, log: Path) -> subprocess.Popen[bytes]:
         "GLOO_SOCKET_IFNAME": "eth0",
         "RAY_memory_monitor_refresh_ms": "0",
         "TORCH_CPP_LOG_LEVEL": "ERROR",
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # otherwise a host cannot come back
     }
     with log.open("ab") as output:
         return subprocess.Popen(
@@ -154,7 +155,12 @@ def torchrun(root: Path, disturb: Callable[[str], None] | None) -> list[Path]:
             *(host, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"),
             *("--rdzv-backend", "c10d", "--rdzv-endpoint", f"{HOSTS[first]}:29500"),
             # Namespaces share the name of this machine, by which torchrun would know who keeps the store.
-            *("--rdzv-conf", f"is_host={int(host == first)}", "--local-addr", HOSTS[host]),
+            *(
+                "--rdzv-conf",
+                f"is_host={int(host == first)},read_timeout=300",
+                "--local-addr",
+                HOSTS[host],
+            ),
             *("--rdzv-id", "1", "--max-restarts", "3"),
             *("-m", "rebll_avalanche", "run", str(recipe), "--folder", str(folder)),
             log=log,
@@ -165,7 +171,7 @@ def torchrun(root: Path, disturb: Callable[[str], None] | None) -> list[Path]:
     if disturb is not None:
         wait_for(lambda: list(folder.glob("checkpoint/experience-0001-*")), log)
         disturb(second)
-        time.sleep(5)
+        time.sleep(30)  # torchrun takes a host for dead after three missed signs of life, 15 s
         kill(second)  # a host that comes back has nothing running on it
         plug(second, "up")
         other.wait(PATIENCE)

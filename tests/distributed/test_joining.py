@@ -86,6 +86,16 @@ def test_gpus_talk_by_nccl(monkeypatch):
     assert asked == [3, "cpu:gloo,cuda:nccl"]
 
 
+def test_restarts_on_several_machines_need_a_store_that_is_new_each_time(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    monkeypatch.setenv("GROUP_WORLD_SIZE", "2")
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
+    with pytest.raises(ValueError, match="TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"):
+        start()
+
+
 def test_ranks_that_read_different_data_are_told_so(on_ranks):
     def work():
         samples = 23 + torch.distributed.get_rank()
