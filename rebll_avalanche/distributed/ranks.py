@@ -39,7 +39,7 @@ def start() -> bool:
 
     several = int(os.environ.get("GROUP_WORLD_SIZE", "1")) > 1
     if several and store_is_kept() and os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0":
-        # A machine that comes back is not let in, and each counts its own restarts: ranks would wait for ever.
+        # A machine that comes back is not let in, and each counts its own restarts: ranks would never meet.
         raise ValueError(
             "on several machines, --max-restarts needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in the "
             "environment of torchrun on each of them; set it, or leave --max-restarts out"
