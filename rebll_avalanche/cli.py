@@ -18,6 +18,7 @@ COMMANDS = {
     "run": "train and evaluate one recipe; continues where it was stopped",
     "table": "run methods, scenarios and seeds, and compare them",
     "tune": "search for good settings on held-out training images",
+    "features": "compute and keep the features of a frozen backbone",
     "report": "write one HTML page from run folders",
     "predict": "predict labels of images with a learner or a run's model",
     "cam": "draw class activation maps of a run's model",

@@ -58,10 +58,11 @@ def speaks_for_all() -> bool:
         return os.environ["RANK"] == "0"
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     try:
-        # torchrun keeps this, so that it outlives the ranks.
+        # On one machine torchrun keeps this, so that it outlives the ranks.
         asked: int = distributed.distributed_c10d._get_default_store().add(f"told-{attempt}", 1)
-    except RuntimeError:  # it has ended too
-        return os.environ["RANK"] == "0"
+    except RuntimeError:  # it has ended too, and with it the first rank if that kept the store
+        kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        return os.environ["RANK"] == ("0" if kept else "1")
     return asked == 1
 
 

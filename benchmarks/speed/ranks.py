@@ -1,16 +1,19 @@
-"""One run on one and on two ranks: time of a step, and bytes that a rank hands over in it.
+"""What several processes cost: steps on ranks, ways to add gradients up, single messages, tables on Ray.
 
-    python benchmarks/speed/ranks.py
+    python benchmarks/speed/ranks.py [--parts steps ways messages table]
 
-Bytes are counted, times are measured and need as many idle cores as there are ranks. The ideal is the time of
-one process divided by the number of ranks.
+Bytes are counted, times are measured and need two idle cores; only ratios within a call say something. The
+ideal step is that of one process divided by the number of ranks. A table on Ray is compared with the same in
+processes of this machine, without and with the start of Ray.
 """
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,11 @@ import torch
 import torch.distributed as dist
 
 from rebll_avalanche.benchmarks import multilabel_benchmark
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.configuration.study import Planned
+from rebll_avalanche.distributed.ranks import sum_in_place
 from rebll_avalanche.models import build_model
+from rebll_avalanche.running.processes import run_all
 from rebll_avalanche.strategies import RebLL
 
 CASES = [("small_cnn", 48, 64), ("tf_efficientnet_lite0", 96, 32)]
@@ -89,23 +96,67 @@ def measure(backbone: str, side: int, batch: int) -> dict[str, Any]:
     }
 
 
-def _rank(rank: int, count: int, folder: str, case: tuple[str, int, int]) -> None:
+def compare_ways(backbone: str, side: int, batch: int) -> dict[str, float]:
+    """Milliseconds of a step with two forward passes, by the way in which gradients are added up."""
+    from torch.distributed._composable.replicate import replicate
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.set_num_threads(1)
+    images = torch.rand(batch // dist.get_world_size(), 3, side, side)
+    found = {}
+    for way in ("no sum", "flattened", "DDP", "replicate") * 2:  # the second round counts
+        torch.manual_seed(0)
+        model: Any = build_model(backbone, bn_mode="frozen")
+        model.head.grow(CLASSES)
+        wrapped = {"DDP": DistributedDataParallel, "replicate": replicate}.get(way, lambda m: m)(
+            model
+        )
+        seconds = []
+        for _ in range(STEPS):
+            dist.barrier()
+            started = time.perf_counter()
+            model.zero_grad()
+            (wrapped(images).square().mean() + wrapped(images.flip(3)).square().mean()).backward()
+            if way == "flattened":
+                sum_in_place([p.grad for p in model.parameters() if p.grad is not None])
+            seconds.append(time.perf_counter() - started)
+        found[way] = 1000 * min(seconds)
+    return found
+
+
+def time_messages() -> dict[int, float]:
+    """Milliseconds of one all-reduce, by the number of bytes."""
+    torch.set_num_threads(1)
+    found = {}
+    for size in (8, 10_000, 1_000_000, 16_000_000, 118_000_000):
+        message, seconds = torch.ones(size // 4), []
+        for _ in range(5 if size > 10**7 else 50):
+            dist.barrier()
+            started = time.perf_counter()
+            dist.all_reduce(message)
+            seconds.append(time.perf_counter() - started)
+        found[size] = 1000 * sorted(seconds)[len(seconds) // 2]
+    return found
+
+
+def _rank(rank: int, count: int, folder: str, work: Callable[..., Any], given: Any) -> None:
     if count:
         meeting = f"file://{folder}/meeting"
         dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=count)
-    torch.save(measure(*case), Path(folder) / f"{rank}.pt")
+    torch.save(work(*given), Path(folder) / f"{rank}.pt")
+    if count:
+        dist.barrier()
 
 
-def on_ranks(count: int, case: tuple[str, int, int]) -> dict[str, Any]:
-    """What the first of some ranks has measured; 0 is a process without a job."""
+def on_ranks(count: int, work: Callable[..., Any], *given: Any) -> Any:
+    """What the first of some ranks has found; 0 is a process without a job."""
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(_rank, (count, folder, case), nprocs=max(count, 1))
-        found: dict[str, Any] = torch.load(Path(folder) / "0.pt")
-        return found
+        torch.multiprocessing.spawn(_rank, (count, folder, work, given), nprocs=max(count, 1))
+        return torch.load(Path(folder) / "0.pt")
 
 
-def main() -> None:
-    """Print one row per network."""
+def print_steps() -> None:
+    """One row per network."""
     print(
         "| network | a step of one process, ms | of one rank | of two ranks | of the ideal |",
         end="",
@@ -113,7 +164,7 @@ def main() -> None:
     print(" gradients, kB | sent per step, kB | of which counts and statistics |")
     print("|---|---|---|---|---|---|---|---|")
     for case in CASES:
-        alone, one, two = (on_ranks(count, case) for count in (0, 1, 2))
+        alone, one, two = (on_ranks(count, measure, *case) for count in (0, 1, 2))
         times = [found["milliseconds"] for found in (alone, one, two)]
         sent = two["bytes"]
         print(
@@ -121,7 +172,61 @@ def main() -> None:
             *(f"{value:.1f} |" for value in times),
             f"{times[2] / (times[0] / 2):.2f} | {two['gradients'] / 1000:.1f} |",
             f"{sum(sent.values()) / 1000:.1f} | {sent['counts and statistics'] / 1000:.1f} |",
+            flush=True,
         )
+
+
+def print_ways() -> None:
+    """One row per network."""
+    print("\n| network | no sum, ms | flattened | DDP | replicate |\n|---|---|---|---|---|")
+    for case in CASES:
+        found = on_ranks(2, compare_ways, *case)
+        print(f"| {case[0]} |", *(f"{value:.1f} |" for value in found.values()), flush=True)
+
+
+def print_messages() -> None:
+    """One row per size."""
+    print("\n| bytes in one all-reduce of two ranks | ms |\n|---|---|")
+    for size, value in on_ranks(2, time_messages).items():
+        print(f"| {size} | {value:.3f} |", flush=True)
+
+
+def print_table() -> None:
+    """The same four runs in processes of this machine and on Ray, two at a time."""
+    from ray.cluster_utils import Cluster
+
+    from rebll_avalanche.running.cluster import run_all_on_ray
+
+    benchmark = {"scenario": "B10-C10", "train_size": 200, "test_size": 100, "image_size": 32}
+    parts = {"benchmark": benchmark, "training": {"epochs": 6, "device": "cpu", "tuning": "off"}}
+    planned = [
+        Planned(f"seed{seed}", Config.from_dict(parts | {"seed": seed})) for seed in range(4)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        assert not any(end.kind for end in run_all(planned, Path(folder, "a"), jobs=2, threads=1))
+        alone = time.perf_counter() - started
+        started = time.perf_counter()
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
+        begun = time.perf_counter()
+        root, address = Path(folder, "b"), cluster.address
+        assert not any(end.kind for end in run_all_on_ray(planned, root, address=address))
+        ended = time.perf_counter()
+        cluster.shutdown()
+    print("\n| four runs, two at a time | s |\n|---|---|")
+    print(f"| processes of this machine | {alone:.1f} |\n| Ray | {ended - begun:.1f} |")
+    print(f"| Ray, with its start | {ended - started:.1f} |")
+
+
+PARTS = {"steps": print_steps, "ways": print_ways, "messages": print_messages, "table": print_table}
+
+
+def main() -> None:
+    """Print a table for each part."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
+    for part in parser.parse_args().parts:
+        PARTS[part]()
 
 
 if __name__ == "__main__":

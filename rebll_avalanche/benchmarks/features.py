@@ -6,9 +6,10 @@ only the trainable part of the network.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,14 @@ from rebll_avalanche.models.windows import ENLARGED, window_means
 from rebll_avalanche.pictures import VERSION as PICTURES_VERSION
 
 Pictures = Source | Sequence[Any]
+Spread = Callable[["FrozenFeatures", Sequence[Any]], Iterable[Tensor]]
 # Part of every cache key: increment it when a code change alters the features.
 VERSION = 3
 # Per batch: 32 images of 224 px, fewer if they are larger, so that memory use stays constant.
 BATCH_PIXELS = 32 * 224**2
+# Images at a time: whole batches of square ones. Batches never reach over the end of a block, so that blocks
+# can be computed anywhere, to the same bits.
+BATCHES_PER_BLOCK = 16
 # Images of different sizes that may wait for their batch to fill up.
 WAITING_PIXELS = 8 * BATCH_PIXELS
 
@@ -52,9 +57,12 @@ class FrozenFeatures:
         windows: Compute features of the whole image and also of
             :mod:`windows <rebll_avalanche.models.windows>` of an enlarged one. For pooled features only.
         folder: Cache folder; this package's cache if not given.
+        spread: Computes the features of blocks of images, in order; by default one after the other, here.
 
     Attributes:
         weights: Name, source and hash of the backbone's weights, for result files.
+        windows: Whether there are features of windows.
+        files: Where the features of the sources so far are kept.
     """
 
     def __init__(
@@ -67,17 +75,20 @@ class FrozenFeatures:
         keep_aspect: bool = False,
         windows: bool = False,
         folder: str | Path | None = None,
+        spread: Spread | None = None,
     ) -> None:
         if until is not None and (keep_aspect or windows):
             given = "keep_aspect" if keep_aspect else "windows"
             raise ValueError(f"{given} is for pooled features, not for maps until {until!r}")
         self._until = until
         self._keep_aspect = keep_aspect
-        self._windows = windows
+        self.windows = windows
         self._model = build_model(backbone, pretrained=pretrained).eval()
         self._image_size = image_size
         self._folder = Path(folder).expanduser() if folder else cache_folder() / "features"
+        self._spread = spread
         self.weights: dict[str, Any] = self._model.weights
+        self.files: list[Path] = []
 
     def __call__(self, source: Source) -> Tensor:
         """Features ``[images, channels, ...]``, read from the cache or computed.
@@ -86,6 +97,7 @@ class FrozenFeatures:
             ValueError: When the source does not hold images.
         """
         place = self._folder / f"{self._image_size}px-{self._key(source)}.npz"
+        self.files.append(place)
         if place.is_file():
             try:
                 return torch.from_numpy(read_array(place, "features"))
@@ -99,13 +111,37 @@ class FrozenFeatures:
         return vectors
 
     def of(self, pictures: Pictures) -> Tensor:
-        """The same of any pictures, computed now and not kept."""
+        """The same of any pictures, computed now and not kept; zeros for those that do not decode.
+
+        Raises:
+            ValueError: When there is none that does.
+        """
+        usable = _usable(pictures)
+        if not usable:
+            raise ValueError("no image to compute features of; pass at least one")
+        size = BATCHES_PER_BLOCK * max(1, BATCH_PIXELS // self._image_size**2)
+        blocks = [
+            _Some(pictures, usable[start : start + size]) for start in range(0, len(usable), size)
+        ]
+        found = torch.cat(list((self._spread or _in_turn)(self, blocks)))
+        features = torch.zeros(len(pictures), *found.shape[1:])
+        features[usable] = found
+        return features
+
+    def alone(self) -> FrozenFeatures:
+        """The same features, always computed in one process."""
+        other = copy.copy(self)
+        other._spread = None
+        return other
+
+    def of_block(self, pictures: Pictures) -> Tensor:
+        """Features of some images that decode."""
         make = KeepAspect if self._keep_aspect else evaluation_transform
         transform = make(self._image_size)
         if self._until is not None:
             return computed(partial(_map_of, self._model, self._until), pictures, transform)
         vectors = pooled_features(self._model, pictures, transform)
-        if not self._windows:
+        if not self.windows:
             return vectors
         parts = window_features(self._model, pictures, make(round(ENLARGED * self._image_size)))
         return torch.cat([vectors.unsqueeze(1), parts], dim=1)
@@ -138,7 +174,7 @@ class FrozenFeatures:
         # Random weights have no file; weights on timm's hub may change under the same name.
         digest_of_weights = self.weights["sha256"] or _hash_of(self._model.backbone)
         weights = (self.weights["name"], self.weights["source"], digest_of_weights)
-        looks = " aspect, bicubic" * self._keep_aspect + " windows" * self._windows
+        looks = " aspect, bicubic" * self._keep_aspect + " windows" * self.windows
         made = f"{VERSION} {PICTURES_VERSION} {weights} {self._image_size} {self._until}{looks}"
         digest = hashlib.sha256(made.encode())
         if isinstance(source, ImageFiles):
@@ -159,10 +195,12 @@ class SideBySide:
 
     Attributes:
         weights: Names, source and one common hash.
+        files: Where the features of the sources so far are kept.
     """
 
     def __init__(self, makers: Sequence[FrozenFeatures]) -> None:
         self._makers = makers
+        self.files: list[Path] = []
         found = [maker.weights for maker in makers]
         hashes = " ".join(str(weights["sha256"]) for weights in found)
         self.weights: dict[str, Any] = {
@@ -173,7 +211,9 @@ class SideBySide:
 
     def __call__(self, source: Source) -> Tensor:
         """Features ``[images, ..., channels of all backbones]``, read from the cache or computed."""
-        return torch.cat([maker(source) for maker in self._makers], dim=-1)
+        features = torch.cat([maker(source) for maker in self._makers], dim=-1)
+        self.files = [file for maker in self._makers for file in maker.files]
+        return features
 
     def of(self, pictures: Pictures) -> Tensor:
         """The same of any pictures, computed now and not kept."""
@@ -234,7 +274,7 @@ def pooled_features(model: nn.Module, source: Pictures, transform: Transform) ->
 
     Args:
         model: A model in evaluation mode, with a method ``features``.
-        source: Images; those that do not decode get a vector of zeros.
+        source: Images that decode, at least one.
         transform: Converts an image to the model's input.
     """
     return computed(lambda x: model.features(x).mean(dim=(2, 3)), source, transform)  # type: ignore[operator]
@@ -264,15 +304,73 @@ def _hash_of(module: nn.Module) -> str:
     return digest.hexdigest()
 
 
+class _Some:
+    """Some of the pictures, in order.
+
+    Args:
+        pictures: By index.
+        indices: Which.
+
+    Attributes:
+        tick: Called whenever a picture is read.
+    """
+
+    pictures = True
+
+    def __init__(self, pictures: Pictures, indices: Sequence[int]) -> None:
+        self._pictures = pictures
+        self._indices = indices
+        self.tick: Callable[[], object] = lambda: None
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, number: int) -> Any:
+        self.tick()
+        return self._pictures[self._indices[number]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """To another process go these pictures only, and of files only their names."""
+        if isinstance(self._pictures, ImageFiles):
+            return ImageFiles, ([self._pictures.path(index) for index in self._indices],)
+        return list, ([self[number] for number in range(len(self))],)
+
+
+def _usable(pictures: Pictures) -> list[int]:
+    """The indices of those that decode."""
+    broken = set()
+    if isinstance(pictures, ImageFiles):
+        broken = {index for index, content in enumerate(pictures.contents()) if content.problem}
+    return [index for index in range(len(pictures)) if index not in broken]
+
+
+def _in_turn(maker: FrozenFeatures, blocks: Sequence[_Some]) -> Iterator[Tensor]:
+    """The features of blocks, computed here."""
+    with tqdm(
+        total=sum(map(len, blocks)) * (1 + maker.windows),
+        desc="features",
+        unit="picture",
+        disable=None,
+        leave=False,
+    ) as bar:
+        for block in blocks:
+            block.tick = bar.update
+            yield maker.of_block(block)
+
+
 @torch.inference_mode()
 def computed(
-    function: Callable[[Tensor], Tensor], source: Pictures, transform: Transform
+    function: Callable[[Tensor], Tensor],
+    source: Pictures,
+    transform: Transform,
+    *,
+    progress: bool = False,
 ) -> Tensor:
-    """Apply a function of batches to all images, in batches of one image size, showing progress."""
-    broken = set()
-    if isinstance(source, ImageFiles):
-        broken = {index for index, content in enumerate(source.contents()) if content.problem}
-    usable = [index for index in range(len(source)) if index not in broken]
+    """Apply a function of batches to all images, in batches of one image size.
+
+    Raises:
+        ValueError: When there is no image.
+    """
     result: Tensor | None = None
     waiting: dict[torch.Size, dict[int, Tensor]] = {}
 
@@ -287,7 +385,10 @@ def computed(
             result = torch.zeros(len(source), *found.shape[1:])
         result[list(batch)] = found
 
-    for index in tqdm(usable, desc="features", unit="picture", disable=None, leave=False):
+    disable = None if progress else True  # None: shown in a terminal only
+    for index in tqdm(
+        range(len(source)), desc="pictures", unit="picture", disable=disable, leave=False
+    ):
         picture = transform(source[index])
         size = picture.shape
         waiting.setdefault(size, {})[index] = picture

@@ -37,12 +37,25 @@ def start() -> bool:
         backend = "cpu:gloo,cuda:nccl"
     from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
+    several = int(os.environ.get("GROUP_WORLD_SIZE", "1")) > 1
+    if several and store_is_kept() and os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0":
+        # A machine that comes back is not let in, and each counts its own restarts: ranks would never meet.
+        raise ValueError(
+            "on several machines, --max-restarts needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in the "
+            "environment of torchrun on each of them; set it, or leave --max-restarts out"
+        )
     store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
-    # torchrun keeps one store over its restarts, in which a rank could find the address of one that died.
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    own = PrefixStore(f"attempt-{attempt}", store)
-    dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=PATIENCE)
+    if store_is_kept():
+        # Over restarts: a rank could find the address of one that died.
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        store = PrefixStore(f"attempt-{attempt}", store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
     return True
+
+
+def store_is_kept() -> bool:
+    """Whether ``torchrun`` itself holds the store by which ranks find each other, and not the first rank."""
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 def active() -> bool:

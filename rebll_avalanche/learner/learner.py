@@ -351,7 +351,8 @@ class Learner:
         if self.features is not None:
             return predicting.probabilities(network, self.features.of(shown))
         square = evaluation_transform(predicting.side_of(self.config))
-        return computed(lambda batch: predicting.probabilities(network, batch), shown, square)
+        answer = partial(predicting.probabilities, network)
+        return computed(answer, shown, square, progress=True)
 
     def ranked(self, pictures: Given | Iterable[Given]) -> list[dict[str, float]]:
         """Of each picture the probability of every class, highest first."""
@@ -415,7 +416,9 @@ class Learner:
                 len(self.class_names),
             )
             look = partial(predicting.scores_and_vectors, network)
-            both = computed(lambda batch: torch.cat(look(batch), dim=1), shown, square)
+            both = computed(
+                lambda batch: torch.cat(look(batch), dim=1), shown, square, progress=True
+            )
             scores, vectors = both[:, :classes], both[:, classes:]
         thresholds = self._know.visible_thresholds
         return suggestions(shown.names, vectors, scores, thresholds, self.class_names, count)

@@ -10,6 +10,7 @@ import torch
 
 from rebll_avalanche import benchmarks
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
+from rebll_avalanche.benchmarks.features import Spread
 from rebll_avalanche.configuration.config import BenchmarkConfig, Config
 from rebll_avalanche.distributed.ranks import active
 from rebll_avalanche.metrics import multilabel_evaluator
@@ -31,17 +32,24 @@ __all__ = [
 ]
 
 
-def build_benchmark(config: Config) -> MultiLabelBenchmark:
-    """The streams of a run; a joint method gets all classes in one experience."""
+def build_benchmark(config: Config, spread: Spread | None = None) -> MultiLabelBenchmark:
+    """The streams of a run; a joint method gets all classes in one experience.
+
+    Args:
+        config: The settings.
+        spread: Computes missing features elsewhere; see ``FrozenFeatures``.
+    """
     if not get_method(config.method_name).joint:
-        return _benchmark(config.benchmark, config.benchmark.scenario)
+        return _benchmark(config.benchmark, config.benchmark.scenario, spread)
     # Every image once, with all its labels, whatever the mode of the stream.
-    benchmark = _benchmark(replace(config.benchmark, mode="overlap"), JOINT)
+    benchmark = _benchmark(replace(config.benchmark, mode="overlap"), JOINT, spread)
     Scenario.parse(config.benchmark.scenario, benchmark.num_classes)  # raises if it is invalid
     return benchmark
 
 
-def _benchmark(config: BenchmarkConfig, scenario: str) -> MultiLabelBenchmark:
+def _benchmark(
+    config: BenchmarkConfig, scenario: str, spread: Spread | None
+) -> MultiLabelBenchmark:
     order: Any = config.class_order
     if isinstance(order, str) and "," in order:
         order = [name.strip() for name in order.split(",")]
@@ -60,7 +68,7 @@ def _benchmark(config: BenchmarkConfig, scenario: str) -> MultiLabelBenchmark:
         name: value for name in names if (value := getattr(config, name)) is not None
     }
     if config.features:
-        options["features"] = feature_maker(config)
+        options["features"] = feature_maker(config, spread)
     if config.name == "scenes":
         if "test_size" in given:
             given["test_size"] = int(given["test_size"])

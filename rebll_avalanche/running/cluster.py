@@ -16,10 +16,14 @@ from typing import Any
 
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.configuration.study import Planned
+from rebll_avalanche.running.feature_blocks import fill_caches, on_ray
+from rebll_avalanche.running.folder import wait_until_free
 from rebll_avalanche.running.processes import Ended, note, work
 
 # Seconds between looks at where runs are.
 EVERY = 0.5
+# Seconds that a run waits for its folder: a machine that is cut off holds it until it notices.
+PATIENCE = 300
 # How often a run is started again after its machine or its process was lost.
 ATTEMPTS = 5
 
@@ -49,6 +53,7 @@ def run_all_on_ray(
     with connected(address) as ray:
         if gpus is None:
             gpus = gpus_per_run(ray)
+        fill_caches([entry.config for entry in planned], on_ray(ray, threads or 1))
         # Beside this process: what it knows must not be lost with another machine.
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
@@ -147,4 +152,5 @@ def _task(name: str, config: Config, root: str, board: Any, threads: int) -> Non
         # Waits, so that nothing is said after the run has ended.
         ray.get(board.put.remote(name, kind, f"{node} {text}" if kind == "at" else text))
 
+    wait_until_free(Path(root) / name, timeout=PATIENCE)
     work(config, Path(root) / name, tell, threads)

@@ -75,6 +75,13 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def wait_until_free(folder: Path, *, timeout: float) -> None:
+    """Wait for a process that has a run folder locked to end; afterwards it may still be in use."""
+    if (folder / LOCK).is_file():
+        with suppress(Timeout), FileLock(folder / LOCK, timeout=timeout):
+            pass
+
+
 def has_learned(folder: Path) -> bool:
     """Whether the folder holds results or checkpoints that other settings must not be mixed with."""
     return (folder / METRICS).is_file() or (folder / CHECKPOINT).is_dir()

@@ -10,11 +10,18 @@ from rebll_avalanche.models import MultiLabelModel, build_model
 from rebll_avalanche.models.network import PRECISIONS
 
 if TYPE_CHECKING:
-    from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide
+    from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide, Spread
 
 
-def feature_maker(config: BenchmarkConfig) -> FrozenFeatures | SideBySide:
-    """Build the frozen feature extractor; the features of several backbones are concatenated."""
+def feature_maker(
+    config: BenchmarkConfig, spread: Spread | None = None
+) -> FrozenFeatures | SideBySide:
+    """Build the frozen feature extractor; the features of several backbones are concatenated.
+
+    Args:
+        config: Names the backbones.
+        spread: Computes blocks of images elsewhere; see ``FrozenFeatures``.
+    """
     from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide
 
     makers = [
@@ -26,6 +33,7 @@ def feature_maker(config: BenchmarkConfig) -> FrozenFeatures | SideBySide:
             keep_aspect=config.features_aspect == "kept",
             windows=config.features_windows,
             folder=config.image_cache,
+            spread=spread,
         )
         for name, size in config.views
     ]

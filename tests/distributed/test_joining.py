@@ -11,6 +11,7 @@ from torch import nn
 
 from rebll_avalanche.benchmarks import multilabel_benchmark
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder
+from rebll_avalanche.distributed.ranks import start
 from rebll_avalanche.metrics import last_evaluation, multilabel_evaluator
 from rebll_avalanche.models import build_model
 from rebll_avalanche.running.run import run_experiment
@@ -66,6 +67,33 @@ def test_what_cannot_be_shared_is_refused_by_name(on_ranks):
     for name, message in first:
         assert message.startswith(name)
         assert "single process" in message
+
+
+def test_gpus_talk_by_nccl(monkeypatch):
+    """There is none here: only what would be asked for is looked at."""
+    asked = []
+    names = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    for name, value in (names | {"LOCAL_RANK": "3"}).items():
+        monkeypatch.setenv(name, value)
+    store = torch.distributed.HashStore()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", asked.append)
+    monkeypatch.setattr(torch.distributed, "rendezvous", lambda *_, **__: iter([(store, 0, 1)]))
+    monkeypatch.setattr(
+        torch.distributed, "init_process_group", lambda backend, **_: asked.append(backend)
+    )
+    assert start()
+    assert asked == [3, "cpu:gloo,cuda:nccl"]
+
+
+def test_restarts_on_several_machines_need_a_store_that_is_new_each_time(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    monkeypatch.setenv("GROUP_WORLD_SIZE", "2")
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
+    with pytest.raises(ValueError, match="TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"):
+        start()
 
 
 def test_ranks_that_read_different_data_are_told_so(on_ranks):

@@ -74,8 +74,10 @@ def test_stopped_and_killed_a_job_ends_in_the_bits_of_one_left_alone(
     job = started(recipe, folder, log, "--max-restarts", "2")
     wait_for(job, folder, "experience-0001-*", log)
     ranks_of(job)["1"].kill()
+    wait_for(job, folder, "experience-0002-*", log)
+    ranks_of(job)["0"].kill()
     assert job.wait(240) == 0, log.read_text()
-    assert len(said(log)) == 1, log.read_text()
+    assert len(said(log)) == 2, log.read_text()  # one for each that was killed
     assert log.read_text().count("average mAP") == 1  # one table, of the first rank
 
     alone = tmp_path / "alone"

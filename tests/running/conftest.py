@@ -17,6 +17,7 @@ def cluster() -> Iterator[Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
+        patch.setenv("RAY_memory_monitor_refresh_ms", "0")  # other tests may need the memory
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
         found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
         for _ in range(2):

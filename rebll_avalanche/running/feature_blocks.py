@@ -1,0 +1,74 @@
+"""Features of a frozen backbone, computed on a cluster: blocks of images are tasks of Ray's.
+
+A block has the batches that it has in a single process, so the files that are kept have the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from tqdm import tqdm
+
+from rebll_avalanche.configuration.config import BenchmarkConfig, Config
+
+# Blocks that wait for each CPU, so that it never waits for them.
+WAITING = 2
+Spread = Callable[[Any, Sequence[Any]], Iterable[Any]]
+
+
+def on_ray(ray: Any, threads: int = 1) -> Spread:
+    """What ``FrozenFeatures`` takes as ``spread``.
+
+    Args:
+        ray: Connected to a cluster, whose machines see the images under the same names.
+        threads: CPUs of each block.
+    """
+
+    def spread(maker: Any, blocks: Sequence[Any]) -> Iterator[Any]:
+        task = ray.remote(num_cpus=threads, max_retries=-1)(
+            _task
+        )  # a lost machine's blocks go elsewhere
+        sent = ray.put(maker.alone())
+        room = WAITING * max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
+        waiting: list[Any] = []
+        with tqdm(
+            total=sum(map(len, blocks)), desc="features", unit="picture", disable=None, leave=False
+        ) as bar:
+            for number, block in enumerate(blocks):
+                waiting += [
+                    task.remote(sent, following, threads)
+                    for following in blocks[number + len(waiting) : number + room]
+                ]
+                try:
+                    found = ray.get(waiting.pop(0))
+                except ray.exceptions.RayError as error:
+                    said = str(error).splitlines()
+                    raise ValueError(f"features were not computed: {said[0]}") from error
+                yield found
+                bar.update(len(block))
+
+    return spread
+
+
+def _task(maker: Any, pictures: Any, threads: int) -> Any:
+    """One block, in its process on some machine."""
+    import torch
+
+    torch.set_num_threads(threads)
+    return maker.of_block(pictures)
+
+
+def fill_caches(configs: Sequence[Config], spread: Spread) -> None:
+    """Compute the features that runs will ask for, each once; what cannot be is left to the run to say."""
+    asked: dict[BenchmarkConfig, Config] = {}
+    for config in configs:
+        if config.benchmark.features:
+            asked.setdefault(replace(config.benchmark, scenario="B1-C1", mode="overlap"), config)
+    for config in asked.values():
+        from rebll_avalanche.running.build import build_benchmark
+
+        with suppress(ValueError, OSError):
+            build_benchmark(config, spread)
