@@ -87,7 +87,9 @@ def _shown(cell: Any) -> list[str]:
         data = output.get("data", {})
         if "image/svg+xml" in data:
             drawn = base64.b64encode(data["image/svg+xml"].encode()).decode()
-            picture = f'<img alt="What the code above draws" src="data:image/svg+xml;base64,{drawn}">'
+            picture = (
+                f'<img alt="What the code above draws" src="data:image/svg+xml;base64,{drawn}">'
+            )
             parts.append(f'<figure class="drawn output">{picture}</figure>')
         elif text := output.get("text", data.get("text/plain", "")).rstrip():
             parts.append(f"```{{.text .output}}\n{text}\n```")
