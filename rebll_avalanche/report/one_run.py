@@ -82,8 +82,8 @@ def worst_images(run: Run, threshold: float, count: int = WORST) -> list[WorstIm
     likely = np.clip(np.where(truth == 1, scores, 1 - scores), 1e-7, 1)
     surprise = np.where(np.isnan(truth), 0.0, -np.log(likely)).sum(axis=1)
     missed, wrong = (truth == 1) & (scores <= threshold), (truth == 0) & (scores > threshold)
-    found = []
-    for row in np.argsort(-surprise, kind="stable"):
+    found: list[WorstImage] = []
+    for row in np.argsort(-surprise, kind="stable").tolist():
         if len(found) < count and (missed[row] | wrong[row]).any():
             name = f"image {row}" if named is None else str(named[row])
             both = (_scored(classes, scores[row], which[row]) for which in (missed, wrong))
@@ -94,7 +94,7 @@ def worst_images(run: Run, threshold: float, count: int = WORST) -> list[WorstIm
 def _scored(
     classes: Sequence[str], scores: np.ndarray, which: np.ndarray
 ) -> tuple[tuple[str, float], ...]:
-    return tuple((classes[column], float(scores[column])) for column in which.nonzero()[0])
+    return tuple((classes[column], float(scores[column])) for column in which.nonzero()[0].tolist())
 
 
 def _share(part: int, whole: int) -> float | None:
