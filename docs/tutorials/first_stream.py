@@ -1,8 +1,9 @@
 # %% [markdown]
 # # A first stream, and RebLL
 #
-# You see what a stream with partial labels looks like, what plain training makes of it, and what changes
-# when RebLL is plugged into the same strategy. Everything is drawn and computed here; nothing is downloaded.
+# You see what a stream with partial labels looks like, what plain training makes of it, and what
+# changes when RebLL is plugged into the same strategy. Everything is drawn and computed here; nothing
+# is downloaded.
 
 # %%
 import matplotlib.pyplot as plt
@@ -23,9 +24,9 @@ from rebll_avalanche import (
 # %% [markdown]
 # ## The stream
 #
-# `MultiLabelScenes` draws pictures with one or more shapes. `"B10-C5"` says when classes arrive: ten in the
-# first experience, five more in each later one. What comes out is an Avalanche benchmark: a stream of
-# experiences to train on, and one to test on.
+# `MultiLabelScenes` draws pictures with one or more shapes. `"B10-C5"` says when classes arrive: ten
+# in the first experience, five more in each later one. What comes out is an Avalanche benchmark: a
+# stream of experiences to train on, and one to test on.
 
 # %%
 benchmark = MultiLabelScenes("B10-C5", image_size=32, train_size=1200, test_size=300)
@@ -37,9 +38,10 @@ for experience in benchmark.train_stream:
 # %% [markdown]
 # ## A label is 1, 0 or NaN
 #
-# Pictures of an experience are annotated for its own classes. What else they show, nobody has said: these
-# labels are NaN, *unknown*, which is not the same as absent. Here are four pictures of the second experience,
-# which brings the classes 10 to 14. Green is annotated; grey is in the picture, and training is not told.
+# Pictures of an experience are annotated for its own classes. What else they show, nobody has said:
+# these labels are NaN, *unknown*, which is not the same as absent. Here are four pictures of the
+# second experience, which brings the classes 10 to 14. Green is annotated; grey is in the picture,
+# and training is not told.
 
 # %%
 second = benchmark.train_stream[1]
@@ -61,10 +63,10 @@ plt.show()
 # %% [markdown]
 # ## Plain training
 #
-# The strategy is Avalanche's own `Naive`. Two things in it know about partial labels: the criterion, which
-# leaves NaN out, and the evaluator, which has the metrics of the field. The head of `build_model` grows when
-# an experience brings classes. `run_stream` trains on each experience, and then tests on all classes seen so
-# far.
+# The strategy is Avalanche's own `Naive`. Two things in it know about partial labels: the criterion,
+# which leaves NaN out, and the evaluator, which has the metrics of the field. The head of
+# `build_model` grows when an experience brings classes. `run_stream` trains on each experience, and
+# then tests on all classes seen so far.
 
 
 # %%
@@ -91,15 +93,15 @@ for step in plain_steps:
     print(f"{step.classes_seen} classes: mAP {found['mAP']:.3f}, FPR {found['FPR@0.5']:.3f}")
 
 # %% [markdown]
-# mAP, the mean over classes of the average precision, asks whether pictures with a class are ranked above those
-# without it. FPR is the share of absent labels that are called present.
+# mAP, the mean over classes of the average precision, asks whether pictures with a class are ranked
+# above those without it. FPR is the share of absent labels that are called present.
 #
 # ## The same strategy with RebLL
 #
 # One more plugin. It lets go of positives earlier, distils the previous model's answers about old
-# classes, and keeps 40 pictures whose missing labels it fills in. `alpha` and `lambda_akd` are those of this
-# library's demo: a small network that learns its features along the way needs more weight on what is new
-# than the paper's pretrained one.
+# classes, and keeps 40 pictures whose missing labels it fills in. `alpha` and `lambda_akd` are those
+# of this library's demo: a small network that learns its features along the way needs more weight on
+# what is new than the paper's pretrained one.
 
 # %%
 rebll, rebll_steps = learn(RebLLPlugin(mem_size=40, alpha=0.6, lambda_akd=0.3))
@@ -116,8 +118,8 @@ panels[0].legend()
 plt.show()
 
 # %% [markdown]
-# One number hides what happened. Here is the average precision of the ten classes that came first and of the
-# ten that came later:
+# One number hides what happened. Here is the average precision of the ten classes that came first and
+# of the ten that came later:
 
 # %%
 for label, strategy in (("plain training", plain), ("RebLL", rebll)):
@@ -126,11 +128,12 @@ for label, strategy in (("plain training", plain), ("RebLL", rebll)):
     print(f"{label:>14}: first ten {first:.3f}, later ten {later:.3f}")
 
 # %% [markdown]
-# Plain training is good at what came last and has lost much of what came first; RebLL keeps more of the old,
-# and pays for it with a part of the new.
+# Plain training is good at what came last and has lost much of what came first; RebLL keeps more of
+# the old, and pays for it with a part of the new.
 #
-# This is one seed of a network that begins with random weights: enough to see what happens, too little to
-# compare methods. How that is done is in [Compare methods, and read the report](compare_methods.md).
+# This is one seed of a network that begins with random weights: enough to see what happens, too
+# little to compare methods. How that is done is in [Compare methods, and read the
+# report](compare_methods.md).
 #
-# **Next:** [why new classes fire everywhere](../ideas/partial-labels.md), [the losses](../ideas/losses.md),
-# [which of Avalanche's parts work with partial labels](../avalanche.md).
+# **Next:** [why new classes fire everywhere](../ideas/partial-labels.md), [the
+# losses](../ideas/losses.md), [which of Avalanche's parts work with partial labels](../avalanche.md).

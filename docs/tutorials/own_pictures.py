@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Your own pictures
 #
-# You teach a `Learner` two months of pictures, ask it about new ones, find a label that is wrong, and take
-# something back. Drawn scenes stand for your photographs.
+# You teach a `Learner` two months of pictures, ask it about new ones, find a label that is wrong, and
+# take something back. Drawn scenes stand for your photographs.
 
 # %%
 import csv
@@ -33,22 +33,23 @@ take_pictures("april", 2, {"pinwheel", "flower", "dots"})
 print((work / "march.csv").read_text()[:130])
 
 # %% [markdown]
-# A row is a file name and what is in the picture. A class that a table names and a row does not list is absent
-# there; a class that it never names is *unknown*: nobody has looked for dots in March.
+# A row is a file name and what is in the picture. A class that a table names and a row does not list
+# is absent there; a class that it never names is *unknown*: nobody has looked for dots in March.
 #
 # ## March
 #
-# A backbone whose weights came with the installation makes one vector of each picture. The head is solved in
-# closed form, so there is no training to wait for. `image_size` is small here because the pictures are.
+# A backbone whose weights came with the installation makes one vector of each picture. The head is
+# solved in closed form, so there is no training to wait for. `image_size` is small here because the
+# pictures are.
 
 # %%
 learner = Learner(image_size=160)
 print(learner.learn(work / "march.csv", images=work / "march" / "images"))
 
 # %% [markdown]
-# **with** and **without** count pictures. AP, precision and recall are measured without held-out pictures: each
-# one is scored by a head that had not learned from it. The **threshold** is chosen per class from the same
-# scores, and `predict` uses it.
+# **with** and **without** count pictures. AP, precision and recall are measured without held-out
+# pictures: each one is scored by a head that had not learned from it. The **threshold** is chosen per
+# class from the same scores, and `predict` uses it.
 #
 # ## April, when March's pictures are gone
 
@@ -73,8 +74,8 @@ for panel, (file, found) in zip(panels, learner.predict(new).items(), strict=Tru
 plt.show()
 
 # %% [markdown]
-# It knows five shapes only; of the others it says nothing. How good it is on pictures kept aside, `evaluate`
-# says:
+# It knows five shapes only; of the others it says nothing. How good it is on pictures kept aside,
+# `evaluate` says:
 
 # %%
 with open(work / "april" / "labels.csv") as file:
@@ -89,8 +90,8 @@ print(learner.evaluate(work / "kept_aside.csv", images=work / "april" / "images"
 # %% [markdown]
 # ## A wrong label
 #
-# Somebody slips: a picture with a pinwheel is said to have none. `correct` changes labels of pictures that were
-# learned before, here to plant the error; it is exact, as if the table had always said so.
+# Somebody slips: a picture with a pinwheel is said to have none. `correct` changes labels of pictures
+# that were learned before, here to plant the error; it is exact, as if the table had always said so.
 
 # %%
 april = list(csv.reader((work / "april.csv").read_text().splitlines()))[1:]
@@ -100,8 +101,8 @@ slip = {"table": work / "slip.csv", "images": work / "april" / "images", "about"
 print(victim, "->", learner.correct(**slip))
 
 # %% [markdown]
-# `audit` lists labels that contradict what a head says that had not learned from the picture, the strongest
-# contradictions first.
+# `audit` lists labels that contradict what a head says that had not learned from the picture, the
+# strongest contradictions first.
 
 # %%
 suspects = learner.audit(count=None)
@@ -114,8 +115,8 @@ print(f"the planted error is number {place} of {len(suspects)} suspects, among 3
 # %% [markdown]
 # ## Forget, keep, move on
 #
-# `forget` removes pictures, classes or a lesson as if they had never come. The file holds names, labels and
-# one vector per picture; nothing in it can run code.
+# `forget` removes pictures, classes or a lesson as if they had never come. The file holds names,
+# labels and one vector per picture; nothing in it can run code.
 
 # %%
 learner.forget(classes="dots")
@@ -125,5 +126,5 @@ print(again, f"{path.stat().st_size / 1e6:.1f} MB")
 rmtree(work)
 
 # %% [markdown]
-# The same on the command line, other table formats and other methods: [Your own pictures](../own-pictures.md).
-# For colleagues without a terminal: [In the browser](../browser.md).
+# The same on the command line, other table formats and other methods: [Your own
+# pictures](../own-pictures.md). For colleagues without a terminal: [In the browser](../browser.md).

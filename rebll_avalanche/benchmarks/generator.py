@@ -87,6 +87,14 @@ class MultiLabelExperience(DatasetExperience):
         return self._source, int(self.image_indices[sample])
 
     @property
+    def image_names(self) -> list[str] | None:
+        """File names of the samples, without folders; None where these are no files."""
+        files = getattr(self._source, "files", self._source)
+        if not isinstance(files, ImageFiles):
+            return None
+        return [files.path(index).name for index in self.image_indices.tolist()]
+
+    @property
     def full_targets(self) -> Tensor:
         """Ground truth of these samples for all classes: to evaluate relabelling, never to train on."""
         return self._labels[self.image_indices]
@@ -178,7 +186,8 @@ class MultiLabelBenchmark(CLScenario):
         test_source, test_usable = usable_source("test", test_source, *pipeline)
         self.features = features
         if features is not None:
-            train_source, test_source = Rows(features(train_source)), Rows(features(test_source))
+            train_source = Rows(features(train_source), train_source)
+            test_source = Rows(features(test_source), test_source)
             self._transforms = {"train": None, "eval": None}
         if isinstance(train_source, ImageFiles):
             uses = [self._transforms[group] or self._fallback for group in ("train", "eval")]

@@ -125,12 +125,14 @@ class Rows:
 
     Args:
         data: One row per sample.
+        files: The images that these are features of.
     """
 
     pictures = False
 
-    def __init__(self, data: Tensor | np.ndarray) -> None:
+    def __init__(self, data: Tensor | np.ndarray, files: Source | None = None) -> None:
         self.data = torch.as_tensor(data)
+        self.files = files
 
     def __len__(self) -> int:
         return len(self.data)

@@ -82,6 +82,13 @@ class Run:
         return int(self.config.get("seed", 0))
 
     @property
+    def preparation(self) -> float | None:
+        """Seconds to read the images and, where a frozen backbone is used, to make features of them."""
+        environment = self.config.get("environment") or {}
+        seconds = environment.get("preparation_seconds")
+        return float(seconds) if isinstance(seconds, int | float) else None
+
+    @property
     def setting(self) -> dict[str, Any]:
         """What two methods must share to be compared: the data and the initial network."""
         shared = ("model.backbone", "model.pretrained", "evaluation.stream")
@@ -118,9 +125,11 @@ class Run:
 
     @cached_property
     def scores(self) -> dict[str, np.ndarray] | None:
-        """``scores``, ``truth`` and ``class_names`` of the last step's test images."""
+        """``scores``, ``truth`` and ``class_names`` of the last step's images; ``image_names`` if files."""
         stored = _arrays(self.folder / SCORES, "scores", "truth", "class_names")
         if stored and stored["scores"].shape != stored["truth"].shape:
+            raise DamagedError(f"{self.folder / SCORES} does not fit together")
+        if stored and len(stored.get("image_names", stored["scores"])) != len(stored["scores"]):
             raise DamagedError(f"{self.folder / SCORES} does not fit together")
         return stored
 

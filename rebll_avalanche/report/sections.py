@@ -14,6 +14,7 @@ from rebll_avalanche.report.curves import metric_curves, relabelling_curves, swe
 from rebll_avalanche.report.groups import Setting, Spread, sweeps_of
 from rebll_avalanche.report.matrices import class_ap_matrix, memory_matrix, memory_shares
 from rebll_avalanche.report.names import duration, percent, size
+from rebll_avalanche.report.one_run import ClassRow, WorstImage, class_rows, worst_images
 from rebll_avalanche.report.reliability import calibration_error, reliability_curve
 from rebll_avalanche.report.runs import Run
 from rebll_avalanche.report.style import Look
@@ -55,6 +56,9 @@ class Section:
     legend: Sequence[tuple[str, str]] = ()
     numbers: Numbers | None = None
     cams: Sequence[dict[str, Any]] = ()
+    thresholds: Sequence[str] = ()
+    classes: Sequence[ClassRow] = ()
+    worst: Sequence[WorstImage] = ()
 
 
 def sections_of(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> list[Section]:
@@ -66,6 +70,7 @@ def sections_of(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -
         appearance: The look of each experiment, by label.
     """
     builders = (
+        _one_run,
         _course,
         _scores,
         _reliability,
@@ -77,6 +82,29 @@ def sections_of(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -
         _cost,
     )
     return [section for build in builders for section in build(setting, anchor, appearance)]
+
+
+def _one_run(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:
+    """For a page about one experiment: what its model knows, and where it is wrong."""
+    if len(setting.groups) != 1:
+        return
+    run, used = setting.groups[0].first, thresholds(setting) or ["0.5"]
+    if classes := class_rows(run, [float(threshold) for threshold in used]):
+        text = (
+            "Test images with and without each class, average precision, and how right decisions are "
+            "above each threshold: of what was called, which percentage is there (precision); of what is "
+            "there, which percentage was called (recall). Classes in order of learning."
+        )
+        if len(setting.groups[0].runs) > 1:
+            text += f" Of seed {run.seed}."
+        yield Section("one-run", "Every class", text, thresholds=used, classes=classes)
+    lowest = min(used, key=float)
+    if worst := worst_images(run, float(lowest)):
+        text = (
+            f"The test images whose labels the model finds least probable, decided at {lowest}, with "
+            "scores. Look at them: labels may be wrong too. `rebll cam RUN IMAGE` shows where a class is."
+        )
+        yield Section("one-run", "Worst images", text, worst=worst)
 
 
 def _course(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:
@@ -271,7 +299,25 @@ def _cost(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iter
             text = f"{title} of {', '.join(group.label for group in setting.groups)}"
             panels.append(Panel(f"{anchor}-cost-{name}", title, text, figure))
     if panels:
-        yield Section("cost", "Cost", "Training and evaluation together, mean over seeds.", panels)
+        text = "Training and evaluation together, mean over seeds."
+        yield Section("cost", "Cost", f"{text} {_preparation(setting)}".strip(), panels)
+
+
+def _preparation(setting: Setting) -> str:
+    """How long it took to read the images, and to make features of them."""
+    known = [
+        run.preparation
+        for group in setting.groups
+        for run in group.runs
+        if run.preparation is not None
+    ]
+    if not known:
+        return ""
+    longest = duration(max(known))
+    return (
+        f"Before that, reading the images, with features of a frozen backbone where these are used, took up "
+        f"to {longest}; it is not in the bars, and next to nothing when they are cached already."
+    )
 
 
 def _cams(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:

@@ -63,15 +63,22 @@ def write_results(folder: Path, records: Sequence[dict[str, Any]]) -> None:
     write_text(folder / RESULTS, text.getvalue())
 
 
-def write_scores(folder: Path, evaluator: EvaluationPlugin, class_names: Sequence[str]) -> None:
+def write_scores(
+    folder: Path,
+    evaluator: EvaluationPlugin,
+    class_names: Sequence[str],
+    image_names: Sequence[str] | None = None,
+) -> None:
     """``scores.npz``: the model's scores on the test images of the last experience."""
     evaluation = last_evaluation(evaluator)
     scores = evaluation.scores.numpy().astype(np.float32)
+    known = {} if image_names is None else {"image_names": np.array(image_names, dtype=np.str_)}
     _write_arrays(
         folder / SCORES,
         scores=scores,
         truth=evaluation.truth.numpy().astype(np.float32),
         class_names=np.array(list(class_names)[: scores.shape[1]], dtype=np.str_),
+        **known,
     )
 
 

@@ -121,8 +121,10 @@ def run_experiment(
                 checkpoints.keep_newest()
             return records
         seed_everything(config.seed)
+        started = time.perf_counter()
         if benchmark is None:
             benchmark = first_alone(lambda: build_benchmark(config))
+        preparation = time.perf_counter() - started
         shape = input_shape(benchmark)
         model = build_network(config, shape)
         stream = benchmark.train_stream
@@ -136,6 +138,7 @@ def run_experiment(
             weights = getattr(benchmark.features, "weights", model.weights)
             content = _resolved(config, benchmark, weights, shape)
             content["environment"]["milliseconds_per_step"] = tried
+            content["environment"]["preparation_seconds"] = round(preparation, 1)
             write_config(folder, content)
         return learn(config, folder, strategy, benchmark, watcher=watcher)
 
@@ -210,7 +213,8 @@ def learn(
             )
             if not is_first():
                 continue
-            results.write_scores(folder, strategy.evaluator, names)
+            files = getattr(eval_experience, "image_names", None)
+            results.write_scores(folder, strategy.evaluator, names, files)
             results.write_memory(folder, memory, ends)
             results.write_metrics(folder, records)
             if not lost or len(records) == len(pairs):

@@ -80,6 +80,43 @@ def test_results_are_those_of_the_measured_rows(site: Path) -> None:
     assert "<td>RebLL (AKD + OR)</td>" in shown
 
 
+def test_tutorials_are_shown_with_what_they_print_and_draw(site: Path) -> None:
+    """The build has run them: a tutorial that raises ends it."""
+    scripts = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
+    assert len(scripts) >= 4
+    drawn = 0
+    for script in scripts:
+        shown = (site / "tutorials" / script.with_suffix(".html").name).read_text()
+        assert "output highlight" in shown or 'class="output' in shown, script
+        drawn += shown.count('<figure class="drawn output">')
+        for suffix in (".py", ".ipynb"):
+            assert (site / "tutorials" / script.with_suffix(suffix).name).is_file()
+            assert f'href="{script.with_suffix(suffix).name}"' in shown
+    assert drawn >= 4
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_tutorial_runs_again_when_its_text_changes_and_only_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tutorials
+
+    monkeypatch.setattr(tutorials, "SCRIPTS", tmp_path)
+    monkeypatch.setattr(tutorials, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(tutorials, "SETUP", "")
+    log = tmp_path / "log"
+    code = f"# %% [markdown]\n# # Title\n\n# %%\nopen({str(log)!r}, 'a').write('x')\nprint('said')\n"
+    script = tmp_path / "small.py"
+    script.write_text(code)
+    for _ in range(2):
+        assert "```{.text .output}\nsaid\n```" in tutorials.pages()["tutorials/small.md"]
+    assert log.read_text() == "x"
+    script.write_text(code.replace("said", "other"))
+    assert "other" in tutorials.pages()["tutorials/small.md"]
+    assert log.read_text() == "xx"
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+
+
 @pytest.mark.usefixtures("tools")
 def test_the_command_of_a_row_makes_its_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     import results
