@@ -130,8 +130,8 @@ def run_experiment(
         stream = benchmark.train_stream
         config, tried = from_first(lambda: with_choice(config, model, shape, stream))
         set_up_speed(model, config.training)
-        started = with_first_defaults(config, folder)
-        strategy = build_strategy(started, model, benchmark, folder)
+        as_begun = with_first_defaults(config, folder)
+        strategy = build_strategy(as_begun, model, benchmark, folder)
         if is_first() and (not learned or not (folder / CONFIG).is_file()):
             if table is not None:
                 keep_label_table(folder, table)

@@ -105,7 +105,9 @@ def test_a_tutorial_runs_again_when_its_text_changes_and_only_then(
     monkeypatch.setattr(tutorials, "KEPT", tmp_path / "kept")
     monkeypatch.setattr(tutorials, "SETUP", "")
     log = tmp_path / "log"
-    code = f"# %% [markdown]\n# # Title\n\n# %%\nopen({str(log)!r}, 'a').write('x')\nprint('said')\n"
+    code = (
+        f"# %% [markdown]\n# # Title\n\n# %%\nopen({str(log)!r}, 'a').write('x')\nprint('said')\n"
+    )
     script = tmp_path / "small.py"
     script.write_text(code)
     for _ in range(2):
