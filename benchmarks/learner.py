@@ -6,7 +6,7 @@ March teaches 8 classes from 400 pictures with 30 wrong labels, April 3 new clas
 old classes and the corrections; every folder is deleted after its lesson. After each month, held-out pictures
 are scored by the learner and by one that had one lesson with all pictures so far and the right labels. Then
 seconds of `learn` and `predict` beside those of the backbone alone. Last, a class that is in 12 % of the
-pictures is added with every method: how often is it called in others?
+pictures is added with every method, on vectors and from pictures: how often is it called in others?
 """
 
 from __future__ import annotations
@@ -252,14 +252,14 @@ def main() -> None:
     features = Remembering(Learner(image_size=arguments.image_size).features)
     new = not arguments.to.is_file()
     with arguments.to.open("a", newline="") as stream:
-        writer = csv.DictWriter(stream, ["part", "name", "seed", "value", "beside"])
+        writer = csv.DictWriter(stream, ["part", "name", "image_size", "seed", "value", "beside"])
         if new:
             writer.writeheader()
         for part, seed in itertools.product(arguments.parts, arguments.seeds):
             months = Months(table, seed, arguments.scale)
             for row in PARTS[part](months, features, arguments.image_size):
                 row |= {key: round(float(row[key]), 3) for key in ("value", "beside")}
-                row |= {"part": part, "seed": seed}
+                row |= {"part": part, "image_size": arguments.image_size, "seed": seed}
                 print(row, flush=True)
                 writer.writerow(row)
                 stream.flush()

@@ -14,12 +14,6 @@ city.rebll, and draw some pictures of each lesson, whose files may be gone: --to
 STREAMS = ("train", "test", "valid")
 
 
-def _at_least_one(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"--images must be at least 1, got {text}")
-    return int(text)
-
-
 def parse(argv: Sequence[str]) -> Any:
     """The recipe and where to draw, or the learner."""
     if argv and argv[0].endswith(".rebll"):
@@ -28,19 +22,25 @@ def parse(argv: Sequence[str]) -> Any:
         parser.add_argument(
             "--to", type=Path, help="draw pictures of each lesson into this PNG file"
         )
-        parser.add_argument("--images", type=_at_least_one, default=6, help="pictures per lesson")
-        return parser.parse_args(argv)
+        parser.add_argument("--images", type=int, default=6, help="pictures per lesson")
+        return _checked(parser.parse_args(argv))
     from rebll_avalanche.configuration.parse import parse_settings
     from rebll_avalanche.words import check_choice
 
     def more(parser: Any) -> None:
         parser.add_argument("--to", default="experiences.png", help="the PNG file to write")
-        parser.add_argument("--images", type=_at_least_one, default=6, help="images per experience")
+        parser.add_argument("--images", type=int, default=6, help="images per experience")
         parser.add_argument("--stream", default="train", help="train, test or valid")
 
     config, arguments = parse_settings(argv, prog="rebll show", description=HELP, extend=more)
     check_choice("--stream", arguments.stream, STREAMS)
     arguments.config = config
+    return _checked(arguments)
+
+
+def _checked(arguments: Any) -> Any:
+    if arguments.images < 1:
+        raise ValueError(f"--images must be at least 1, got {arguments.images}")
     return arguments
 
 

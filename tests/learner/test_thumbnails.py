@@ -87,7 +87,8 @@ def test_a_picture_whose_file_is_gone_is_shown(month, small, tmp_path, draw):
     assert max(abs(one - other) for one, other in zip(*blurred, strict=True)) < 12
     sheet = tmp_path / "lessons.png"
     assert main(["show", str(file), "--to", str(sheet), "--images", "3"]) == 0
-    assert Image.open(sheet).width > 300
+    with Image.open(sheet) as drawn:
+        assert drawn.width > 300
     page = tmp_path / "page.html"
     assert main(["audit", str(file), "--html", str(page)]) == 0
     text = page.read_text()
