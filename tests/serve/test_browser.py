@@ -20,7 +20,7 @@ CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")
-PATIENCE = 120_000  # milliseconds
+PATIENCE = 60_000  # milliseconds
 PHONE, DESK = {"width": 390, "height": 800}, {"width": 1200, "height": 900}
 FITS = "document.documentElement.scrollWidth <= innerWidth"
 
@@ -177,8 +177,10 @@ def test_labels_are_saved_as_csv_and_json(tab, sent, tmp_path):
     assert first["labels"]["red"] == first["scores"]["red"]
 
 
-def test_doubts_are_answered_with_y_and_n(tab, path):
+def test_doubts_are_answered_with_y_and_n(tab, address, path):
     page = tab()
+    wrong = [{"picture": name, "name": "red", "present": False} for name in ("1.png", "5.png")]
+    assert page.request.post(f"{address}api/correct", data={"corrections": wrong}).ok
     go(page, "Know")
     worst = page.get_by_role("region", name="Worst pictures of red").get_by_role("button").first
     image = worst.locator("img")
