@@ -35,6 +35,9 @@ class Scenario:
         sizes: Number of new classes of each experience; 0 if it only has earlier ones.
         class_order: For each column, in order of learning, the index of its class in the data set.
         name: Human-readable name.
+
+    >>> Scenario.parse("B5-C3", num_classes=20).ranges[:3]
+    [(0, 5), (5, 8), (8, 11)]
     """
 
     sizes: tuple[int, ...]

@@ -14,6 +14,7 @@ PUBLIC = [name for name in rebll_avalanche.__all__ if name != "__version__"]
 _ROLE = re.compile(r":(?:py:)?(?:func|class|mod|meth|attr|data):`~?([^`]+)`")
 _FORMULA = re.compile(r"^( *)\.\. math:: ?(.*(?:\n\1 +\S.*)*)", flags=re.MULTILINE)
 _INLINE_FORMULA = re.compile(r":math:`([^`]+)`")
+_EXAMPLE = re.compile(r"^( *)>>> .*(?:\n\1\S.*)*", flags=re.MULTILINE)
 # Counted by mkdocs: `--strict` fails on a warning.
 _log = logging.getLogger("mkdocs.rebll")
 
@@ -27,7 +28,8 @@ def markdown(text: str) -> str:
     text = _FORMULA.sub(lambda m: f"{m[1]}$$\n{m[1]}{' '.join(m[2].split())}\n{m[1]}$$", text)
     text = _INLINE_FORMULA.sub(r"$\1$", text)
     text = _ROLE.sub(_link, text)
-    return re.sub(r"::$", ":", text, flags=re.MULTILINE)
+    text = re.sub(r"::$", ":", text, flags=re.MULTILINE)
+    return _EXAMPLE.sub(lambda m: f"{m[1]}```pycon\n{m[0]}\n{m[1]}```", text)
 
 
 def _link(match: re.Match[str]) -> str:

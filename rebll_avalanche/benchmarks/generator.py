@@ -327,6 +327,14 @@ def multilabel_benchmark(
 
     Returns:
         A benchmark with ``train_stream``, ``test_stream`` and, with ``validation_size``, ``valid_stream``.
+
+    >>> import torch
+    >>> x, y = torch.rand(8, 4), torch.eye(4).repeat(2, 1)  # 8 vectors, 4 classes
+    >>> benchmark = multilabel_benchmark((x, y), (x, y), "B2-C1")
+    >>> [sorted(experience.new_classes) for experience in benchmark.train_stream]
+    [[0, 1], [2], [3]]
+    >>> benchmark.train_stream[1].dataset[0][1]  # annotated for its own class only
+    tensor([nan, nan, 1., nan])
     """
     return MultiLabelBenchmark(train, test, scenario, **options)
 

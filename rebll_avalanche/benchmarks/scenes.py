@@ -25,6 +25,10 @@ class MultiLabelScenes(MultiLabelBenchmark):
         image_size: Side in pixels.
         seed: Seed of the scenes and of the validation split.
         **options: See :func:`multilabel_benchmark`.
+
+    >>> benchmark = MultiLabelScenes("B10-C5", train_size=100, test_size=50)
+    >>> len(benchmark.train_stream), benchmark.class_names[:3]
+    (3, ['arrow', 'bolt', 'bullseye'])
     """
 
     def __init__(

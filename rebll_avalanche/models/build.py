@@ -102,6 +102,10 @@ def build_model(
 
     Returns:
         A model without classes; Avalanche grows it before the first experience.
+
+    >>> model = build_model("vector", in_features=16)  # its head grows when an experience brings classes
+    >>> model.num_classes
+    0
     """
     check_choice("head", head, HEADS)
     if not isinstance(name, str):

@@ -51,6 +51,19 @@ def run_stream(
 
     Returns:
         One result per experience.
+
+    >>> import torch
+    >>> from rebll_avalanche import RebLL, build_model, build_optimizer, multilabel_benchmark
+    >>> from rebll_avalanche import multilabel_evaluator
+    >>> x, y = torch.rand(8, 4), torch.eye(4).repeat(2, 1)  # 8 vectors, 4 classes
+    >>> model = build_model("vector", in_features=4)
+    >>> strategy = RebLL(
+    ...     model=model, optimizer=build_optimizer(model, lr=0.1), mem_size=4, train_mb_size=4,
+    ...     evaluator=multilabel_evaluator(loggers=[]),
+    ... )
+    >>> steps = run_stream(strategy, multilabel_benchmark((x, y), (x, y), "B2-C1"))
+    >>> [step.classes_seen for step in steps], "mAP" in steps[-1].metrics
+    ([2, 3, 4], True)
     """
     results = []
     pairs = list(zip(benchmark.train_stream, evaluation_stream(benchmark, stream), strict=True))

@@ -55,6 +55,19 @@ def test_every_public_name_and_method_is_shown(site: Path) -> None:
     assert all(f"usage: rebll {name}" in commands for name in COMMANDS)
 
 
+def test_examples_of_docstrings_are_shown(site: Path) -> None:
+    """pytest runs them: --doctest-modules."""
+    for page, call in {
+        "streams-and-tables": "multilabel_benchmark",
+        "runs": "run_stream",
+        "networks": "build_model",
+        "labels-and-metrics": "read_metrics",
+    }.items():
+        shown = (site / "reference" / f"{page}.html").read_text()
+        examples = re.findall(r'class="language-pycon.*?</div>', shown, flags=re.DOTALL)
+        assert any(call in example for example in examples), page
+
+
 def test_formulas_and_figures_have_become_elements(site: Path) -> None:
     losses = (site / "ideas" / "losses.html").read_text()
     assert losses.count("<math") > 10
@@ -173,6 +186,9 @@ def test_docstrings_become_markdown() -> None:
 
     assert docstrings.markdown("a :class:`~x.y.Memory`, :func:`z`") == (
         "a [`Memory`][rebll_avalanche.Memory], `z`"
+    )
+    assert docstrings.markdown("a\n\n>>> f(\n...     1)\n2\n\nb") == (
+        "a\n\n```pycon\n>>> f(\n...     1)\n2\n```\n\nb"
     )
     assert docstrings.markdown(".. math:: a +\n    b\n\nc::") == "$$\na + b\n$$\n\nc:"
 
