@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ import torch
 from rebll_avalanche import METHODS, Learner, read_table
 from rebll_avalanche.benchmarks.features import FrozenFeatures
 from rebll_avalanche.benchmarks.transforms import KeepAspect
-from rebll_avalanche.learner.methods import REFUSED
+from rebll_avalanche.learner.methods import REFUSED, REFUSED_ON_VECTORS
 from rebll_avalanche.learner.pictures import Pictures, find_pictures
 from rebll_avalanche.tables import AnnotationTable
 
@@ -86,8 +87,13 @@ class Months:
         return folder / "labels.csv"
 
 
-def walk(months: Months, features: Any, place: Path, size: int) -> Iterator[dict[str, Any]]:
+def walk(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
     """The months; one row after each."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _walk(months, features, Path(folder), size)
+
+
+def _walk(months: Months, features: Any, place: Path, size: int) -> Iterator[dict[str, Any]]:
     old, new = list(range(FIRST)), list(range(FIRST, FIRST + LATER))
     held_out = months.take([*old, *new], 600)
     march, april, may = months.take(old, 400), months.take(new, 200), months.take(old, 200)
@@ -129,36 +135,48 @@ def walk(months: Months, features: Any, place: Path, size: int) -> Iterator[dict
             for each in (copy, at_once)
         ]
         scores = [100 * each.mean_average_precision for each in found]
-        yield {"part": "months", "name": month, "value": scores[0], "beside": scores[1]}
+        yield {"name": month, "value": scores[0], "beside": scores[1]}
 
 
 def rare_class(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
-    """A class in 12 % of the pictures of a lesson: how often each method calls it in others."""
+    """A class in 12 % of the pictures of a lesson: how often each method on vectors calls it in others."""
+    methods = [method for method in METHODS if method not in REFUSED_ON_VECTORS]
+    return _rare(months, methods, lambda **options: make(features, size, **options))
+
+
+def rare_class_trained(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
+    """The same of each method that trains the backbone from pictures."""
+    vision_transformers = ("l2p", "l2p-r", "multi-lane")  # whose weights no package brings
+    methods = [m for m in METHODS if m not in REFUSED and m not in vision_transformers]
+    kind = {"frozen": False, "image_size": size, "training": {"epochs": 4, "tuning": "off"}}
+    return _rare(months, methods, lambda **options: Learner(**kind, **options))
+
+
+def _rare(
+    months: Months, methods: Sequence[str], maker: Callable[..., Learner]
+) -> Iterator[dict[str, Any]]:
     old, rare = list(range(FIRST)), FIRST + LATER
     held_out = months.take(range(len(months.names)), 400)
     first = months.take(old, 200)
     with_it = months.take([rare], 24)
     others = [row for row in months.left if not months.labels[row, rare]]
     second = [*with_it, *others[: round(len(with_it) * (1 - RARE) / RARE)]]
-    for method in METHODS:
-        if method in REFUSED:
-            continue
+    for method in methods:
         options = {"mem_size": 40} if METHODS[method].uses_memory else {}
-        learner = make(features, size, method=method, **options)
+        learner = maker(method=method, **options)
         learner.learn(pair(months, first, old), class_names=[months.names[c] for c in old])
         learner.learn(pair(months, second, [rare]), class_names=[months.names[rare]])
         scores = learner.scores([months.images[row] for row in held_out])[:, -1].numpy()
         called = scores > learner.thresholds[months.names[rare]]
         truth = months.labels[held_out, rare] == 1
         yield {
-            "part": "rare class, % called of pictures without and with it",
             "name": method,
             "value": 100 * called[~truth].mean(),
             "beside": 100 * called[truth].mean(),
         }
 
 
-def times(months: Months, size: int) -> Iterator[dict[str, Any]]:
+def times(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
     """Seconds of learning and of one prediction, beside reading pictures and the backbone alone."""
     rows = months.take(range(FIRST), 400)
     learner = Learner(image_size=size)
@@ -185,7 +203,6 @@ def times(months: Months, size: int) -> Iterator[dict[str, Any]]:
     names = list(months.names[:FIRST])
     learner.learn((files, months.labels[rows][:, :FIRST]), class_names=names)
     yield {
-        "part": "seconds",
         "name": f"learn {len(rows)}",
         "value": time.perf_counter() - started,
         "beside": bare,
@@ -202,7 +219,7 @@ def times(months: Months, size: int) -> Iterator[dict[str, Any]]:
             for _ in range(10):
                 ask(files[0])
             both.append((time.perf_counter() - started) / 10)
-    yield {"part": "seconds", "name": "predict 1", "value": both[0], "beside": both[1]}
+    yield {"name": "predict 1", "value": both[0], "beside": both[1]}
 
 
 def make(features: Any, size: int, **options: Any) -> Learner:
@@ -220,32 +237,41 @@ def pair(
 
 
 def main() -> None:
-    """Run all parts and write a row as soon as it is known."""
+    """Run the parts and write a row as soon as it is known."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("voc", type=Path, help="a folder with Annotations and JPEGImages")
-    parser.add_argument("--to", type=Path, default=Path("learner.csv"))
+    parser.add_argument("--to", type=Path, default=Path("learner.csv"), help="rows are added to it")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--image-size", type=int, default=288)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the pictures")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the pictures' order"
+    )
     arguments = parser.parse_args()
-    size = arguments.image_size
     table = read_table(arguments.voc)
-    features = Remembering(Learner(image_size=size).features)
-    with tempfile.TemporaryDirectory() as folder, arguments.to.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, ["part", "name", "value", "beside"])
-        writer.writeheader()
-        parts = (
-            lambda m: walk(m, features, Path(folder), size),
-            lambda m: times(m, size),
-            lambda m: rare_class(m, features, size),
-        )
-        for part in parts:
-            for row in part(Months(table, arguments.seed, arguments.scale)):
+    features = Remembering(Learner(image_size=arguments.image_size).features)
+    new = not arguments.to.is_file()
+    with arguments.to.open("a", newline="") as stream:
+        writer = csv.DictWriter(stream, ["part", "name", "seed", "value", "beside"])
+        if new:
+            writer.writeheader()
+        for part, seed in itertools.product(arguments.parts, arguments.seeds):
+            months = Months(table, seed, arguments.scale)
+            for row in PARTS[part](months, features, arguments.image_size):
                 row |= {key: round(float(row[key]), 3) for key in ("value", "beside")}
+                row |= {"part": part, "seed": seed}
                 print(row, flush=True)
                 writer.writerow(row)
                 stream.flush()
 
+
+# What each measures, and what stands beside it.
+PARTS = {
+    "months": walk,  # mAP; that of a learner that saw everything at once
+    "seconds": times,  # of the learner; of reading pictures and the backbone alone
+    "rare": rare_class,  # % called of pictures without it; of pictures with it
+    "rare, trained": rare_class_trained,  # the same
+}
 
 if __name__ == "__main__":
     main()

@@ -1,10 +1,13 @@
-"""A server beside a bare loop over the same pictures: all figures are ratios within one run.
+"""A server beside a bare loop over the same pictures, and its memory over many requests.
 
-    python benchmarks/serve.py --pictures 64 --rounds 3 --requests 10000 --to benchmarks/results/serve.csv
+    python benchmarks/serve.py speed --images photos --to benchmarks/results/serve.csv
+    python benchmarks/serve.py memory --images photos --to benchmarks/results/serve.csv
 
-Asked are: seconds of 8 clients that send one picture at a time beside a loop of ``learner.predict`` (the
-best of some rounds each, in turn); the 99th percentile of answers to one client while a lesson is learned
-beside that without; the server's memory after all requests beside that after the first tenth.
+``speed`` gives ratios within one run: seconds of 8 clients that send one picture at a time over those of a
+loop of ``learner.predict`` (the best of some rounds each, in turn); the 99th percentile of answers to one
+client while a lesson is learned over that without. ``memory`` gives the megabytes of the server while 8
+clients send requests. The server listens on the loopback address and ends with the measurement. Without
+``--images``, pictures are noise.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import psutil
 from PIL import Image
 
 from rebll_avalanche import Learner
-from rebll_avalanche.pictures import decode_picture
+from rebll_avalanche.pictures import SUFFIXES, decode_picture
 from rebll_avalanche.tables import AnnotationTable
 
 CLIENTS = 8
@@ -42,6 +45,14 @@ def photograph(seed: int) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(noisy).save(stream, "JPEG", quality=90)
     return stream.getvalue()
+
+
+def some_pictures(folder: Path | None, count: int) -> list[bytes]:
+    """The first files of a folder, or noise."""
+    if folder is None:
+        return [photograph(seed) for seed in range(count)]
+    files = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES)
+    return [file.read_bytes() for file in files[:count]]
 
 
 def taught(contents: Sequence[bytes]) -> Learner:
@@ -97,68 +108,90 @@ def during_a_lesson(client: httpx.Client, contents: Sequence[bytes], count: int)
     return found
 
 
-def main() -> None:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pictures", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--answers", type=int, default=200, help="for each percentile")
-    parser.add_argument("--requests", type=int, default=10_000, help="while memory is watched")
-    parser.add_argument("--to", type=Path)
-    arguments = parser.parse_args()
-    contents = [photograph(seed) for seed in range(arguments.pictures)]
-    learner = taught(contents)
-    rows: list[tuple[str, float]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        file = learner.save(Path(folder, "noise.rebll"))
-        command = [sys.executable, "-m", "rebll_avalanche.cli", "serve", str(file), "--port", "0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-            try:
-                assert server.stdout is not None
-                address = server.stdout.readline().strip()
-                with httpx.Client(base_url=address, timeout=600) as client:
-                    rows = measured(
-                        client, psutil.Process(server.pid), learner, contents, arguments
-                    )
-            finally:
-                server.terminate()
-    for name, ratio in rows:
-        print(f"{name:<60} {ratio:.2f}")
-    if arguments.to:
-        with arguments.to.open("w", newline="") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(["measured", "ratio"])
-            writer.writerows((name, f"{ratio:.3f}") for name, ratio in rows)
-
-
-def measured(
-    client: httpx.Client,
-    server: psutil.Process,
-    learner: Learner,
-    contents: Sequence[bytes],
-    arguments: argparse.Namespace,
-) -> list[tuple[str, float]]:
-    """All ratios."""
+def speed(
+    client: httpx.Client, learner: Learner, contents: Sequence[bytes], arguments: argparse.Namespace
+) -> dict[str, float]:
+    """Ratios."""
     all_clients(client, contents[:CLIENTS])
-    bare(learner, contents[:4])
+    bare(learner, contents[:CLIENTS])
     with_server, without = [], []
     for _ in range(arguments.rounds):
         without.append(bare(learner, contents))
         with_server.append(all_clients(client, contents))
     quiet = [ask(client, contents[i % len(contents)]) for i in range(arguments.answers)]
     busy = during_a_lesson(client, contents, arguments.answers)
-    tenth = -(-arguments.requests // (10 * len(contents)))
-    for _ in range(tenth):
-        all_clients(client, contents)
-    early = server.memory_info().rss
-    for _ in range(9 * tenth):
-        all_clients(client, contents)
-    late = server.memory_info().rss
-    return [
-        (f"seconds of {CLIENTS} clients / seconds of a bare loop", min(with_server) / min(without)),
-        ("p99 during a lesson / p99 without", _p99(busy) / _p99(quiet)),
-        (f"memory after {10 * tenth * len(contents)} requests / after a tenth", late / early),
-    ]
+    return {
+        f"seconds of {CLIENTS} clients / seconds of a bare loop": min(with_server) / min(without),
+        "p99 during a lesson / p99 without": _p99(busy) / _p99(quiet),
+    }
+
+
+def memory(
+    client: httpx.Client,
+    server: psutil.Process,
+    contents: Sequence[bytes],
+    arguments: argparse.Namespace,
+) -> dict[str, float]:
+    """Megabytes of the server: at the start, after a tenth of all requests, in the middle, at the end."""
+    found = {"MB before the first request": _megabytes(server)}
+    stops = {arguments.requests // 10, arguments.requests // 2, arguments.requests}
+    done = 0
+    while done < arguments.requests:
+        until = min(stop for stop in stops if stop > done)
+        some = [contents[number % len(contents)] for number in range(done, until)]
+        all_clients(client, some)
+        done = until
+        found[f"MB after {done} requests"] = _megabytes(server)
+        print(done, f"{_megabytes(server):.0f} MB", flush=True)
+    return found
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=("speed", "memory"))
+    parser.add_argument("--images", type=Path, help="a folder of pictures")
+    parser.add_argument("--pictures", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--answers", type=int, default=200, help="for each percentile")
+    parser.add_argument("--requests", type=int, default=10_000, help="while memory is watched")
+    parser.add_argument("--to", type=Path, help="a table whose rows of this part are replaced")
+    arguments = parser.parse_args()
+    contents = some_pictures(arguments.images, arguments.pictures)
+    learner = taught(contents)
+    with tempfile.TemporaryDirectory() as folder:
+        file = learner.save(Path(folder, "some.rebll"))
+        command = [sys.executable, "-m", "rebll_avalanche.cli", "serve", str(file), "--port", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stdout is not None
+                address = server.stdout.readline().strip()
+                with httpx.Client(base_url=address, timeout=600) as client:
+                    if arguments.part == "speed":
+                        rows = speed(client, learner, contents, arguments)
+                    else:
+                        rows = memory(client, psutil.Process(server.pid), contents, arguments)
+            finally:
+                server.terminate()
+    for name, value in rows.items():
+        print(f"{name:<60} {value:.2f}")
+    if arguments.to:
+        write(arguments.to, arguments.part, rows)
+
+
+def write(path: Path, part: str, rows: dict[str, float]) -> None:
+    """Replace the rows of one part of a table."""
+    kept: list[list[str]] = []
+    if path.exists():
+        with path.open(newline="") as stream:
+            kept = [row for row in csv.reader(stream) if row[0] not in ("part", part)]
+    kept += [[part, name, f"{value:.3f}"] for name, value in rows.items()]
+    with path.open("w", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([["part", "measured", "value"], *kept])
+
+
+def _megabytes(process: psutil.Process) -> float:
+    return float(process.memory_info().rss / (1 << 20))
 
 
 def _p99(seconds: Sequence[float]) -> float:

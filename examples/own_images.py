@@ -1,38 +1,14 @@
-"""Your own images: a learner that continues without the earlier images.
+"""Your own images: a learner that goes on without the earlier ones.
 
-    python examples/own_images.py march.csv photos/march april.csv photos/april
-
-Each row of a table has a file name and its labels, such as ``street.jpg,car;person``. Without arguments some
-synthetic scenes are written to a temporary folder and used instead.
+Run it in a folder with two tables, whose rows look like ``street.jpg,car;person``, and their pictures.
 """
 
-import shutil
-import sys
-import tempfile
-from pathlib import Path
+from rebll_avalanche import Learner
 
-from rebll_avalanche import Learner, MultiLabelScenes
-
-
-def drawn(folder: str) -> list[str]:
-    """Two months of drawn scenes: tables and folders."""
-    months = []
-    for seed, month in enumerate(("march", "april")):
-        place = Path(folder, month)
-        MultiLabelScenes(train_size=30, test_size=10, seed=seed).write_csv(place)
-        months += [str(place / "labels.csv"), str(place / "images")]
-    return months
-
-
-with tempfile.TemporaryDirectory() as folder:
-    march, march_photos, april, april_photos = sys.argv[1:] or drawn(folder)
-    learner = Learner()  # a frozen backbone from PyPI and the closed form
-    lesson = learner.learn(march, images=march_photos)
-    print(lesson)  # images, new classes, quality per class
-    if len(sys.argv) == 1:
-        shutil.rmtree(march_photos)  # they are not needed any more
-    print(learner.learn(april, images=april_photos))
-    photo = next(Path(april_photos).iterdir())
-    print(photo.name, learner.predict(photo))
-    learner.save(Path(folder, "city.rebll"))  # one file; copy it anywhere
-    print(len(Learner.load(Path(folder, "city.rebll")).predict(april_photos)), "pictures answered")
+learner = Learner()  # a frozen backbone from PyPI and the closed form
+lesson = learner.learn("march.csv", images="photos/march")
+print(lesson)  # images, new classes, quality per class
+learner.learn("april.csv", images="photos/april")  # march's photos may be gone by now
+print(learner.predict("street.jpg"))  # {"car": 0.93, "person": 0.71}
+learner.save("city.rebll")  # one file; copy it anywhere
+print(Learner.load("city.rebll").predict("photos/april"))

@@ -23,7 +23,7 @@ COMMANDS = {
     "predict": "predict labels of images with a learner or a run's model",
     "cam": "draw class activation maps of a run's model",
     "export": "write the model of a run or a learner as ONNX",
-    "extend": "train a finished run on new classes",
+    "extend": "teach a finished run more, as a learner",
     "card": "write a model card and a data card of a run",
     "show": "draw example images of each experience; list what a learner knows",
     "learn": "teach a learner from a table of pictures; earlier pictures may be gone",
@@ -34,7 +34,7 @@ COMMANDS = {
     "suggest": "suggest pictures to label next",
     "audit": "list labels that are probably wrong or missing",
     "serve": "teach and ask a learner in the browser, or over HTTP",
-    "verify": "check every byte of runs and caches",
+    "verify": "check every byte of runs, learners and caches",
     "doctor": "check versions, data folders, disk and speed",
 }
 

@@ -89,17 +89,19 @@ def write_text(path: Path, text: str) -> None:
         stream.write(text.encode("utf-8"))
 
 
-def sweep_drafts(folder: Path, *, older_than: float = 0.0) -> None:
+def sweep_drafts(folder: Path, *, of: str = "", older_than: float = 0.0) -> None:
     """Remove drafts that a killed process left.
 
     Args:
-        folder: A folder that no other process is writing to, unless ``older_than`` is given.
+        folder: A folder that no other process is writing to, unless one of the others is given.
+        of: Only drafts of the file of this name, which no other process is writing.
         older_than: Keep drafts younger than this, in seconds.
     """
     if not folder.is_dir():
         return
+    start = f".{of}." if of else ""
     for entry in folder.iterdir():
-        if not entry.name.endswith(DRAFT):
+        if not entry.name.endswith(DRAFT) or not entry.name.startswith(start):
             continue
         with suppress(FileNotFoundError):  # its owner has just finished
             if older_than and time.time() - entry.lstat().st_mtime < older_than:
@@ -123,6 +125,16 @@ def file_hash(path: Path) -> str:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def draft_folder(path: Path) -> Path:
+    """An empty folder beside ``path`` that only this user may open, to be removed by the caller.
+
+    If the process is killed first, :func:`sweep_drafts` removes it.
+    """
+    draft = _draft_of(path)
+    draft.mkdir(mode=0o700)
+    return draft
 
 
 @contextmanager

@@ -92,7 +92,8 @@ def _settings_hash(path: Path) -> str:
     """A hash of ``config.yaml`` without settings that do not affect results, such as data paths."""
     try:
         settings = flat(read_settings(path))
-    except (OSError, ValueError, RecursionError):
+        kept = {str(key): value for key, value in settings.items() if key not in SAME_BITS}
+        text = json.dumps(kept, sort_keys=True, default=str)
+    except (OSError, ValueError, TypeError):  # TypeError: keys that no run writes, such as dates
         return ""
-    kept = {str(key): value for key, value in settings.items() if key not in SAME_BITS}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()

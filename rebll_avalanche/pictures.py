@@ -19,9 +19,10 @@ from rebll_avalanche.errors import MissingFileError, PictureError, check_regular
 VERSION = 3
 # A small file can expand to any amount of memory; no photograph is larger than this.
 MAX_PIXELS = 178_956_970
-# Formats of pictures. Others that Pillow knows start programs (EPS) or hold no pictures.
+# Formats of pictures. Others that Pillow knows start programs (EPS), hold no pictures, or are decoded before
+# their size is known (ICO).
 FORMATS = (
-    "AVIF", "BMP", "DDS", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "PCX", "PNG", "PPM", "QOI", "SGI",
+    "AVIF", "BMP", "DDS", "DIB", "GIF", "JPEG", "JPEG2000", "PCX", "PNG", "PPM", "QOI", "SGI",
     "TGA", "TIFF", "WEBP",
 )  # fmt: skip
 SUFFIXES = frozenset(

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from rebll_avalanche import plain_yaml
 from rebll_avalanche.errors import DamagedError, UnsafeError
 
 CONFIG = "config.yaml"  # the settings, and everything else that affects results
@@ -88,23 +87,6 @@ def config_of(folder: Path) -> Path:
     return path
 
 
-class _PlainLoader(yaml.SafeLoader):
-    """YAML loader that refuses aliases inside anchors, which could expand exponentially."""
-
-    _inside = 0
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.events.AliasEvent):
-            if self._inside:
-                raise yaml.YAMLError("aliases inside of anchors are not supported")
-            return super().compose_node(parent, index)
-        anchored = self.peek_event().anchor is not None  # type: ignore[no-untyped-call]
-        self._inside += anchored
-        node = super().compose_node(parent, index)
-        self._inside -= anchored
-        return node
-
-
 def read_settings(path: Path) -> dict[str, Any]:
     """The content of a ``config.yaml``.
 
@@ -112,10 +94,9 @@ def read_settings(path: Path) -> dict[str, Any]:
         DamagedError: When it is not readable, or does not hold settings.
     """
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _PlainLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = " ".join(str(error).split())[:300]
-        raise DamagedError(f"{path} is damaged: {problem}; restore a copy of it") from error
+        content = plain_yaml.load(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DamagedError(f"{path} is damaged: {error}; restore a copy of it") from error
     sections = ("benchmark", "model", "method", "training", "evaluation", "method_as_run")
     if not isinstance(content, dict):
         raise DamagedError(f"{path} holds no settings; restore a copy of it")

@@ -6,11 +6,29 @@ import copy
 import json
 import os
 
+import numpy as np
 import pytest
+import torch
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rebll_avalanche.errors import RebllError
+from rebll_avalanche import Learner, losses, metrics
+from rebll_avalanche.checkpointing.checkpoint import (
+    HASHES,
+    STATE,
+    TENSORS,
+    CheckpointFolder,
+    Moment,
+)
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.configuration.recipe import read_recipe
+from rebll_avalanche.errors import DamagedError, RebllError
+from rebll_avalanche.files import file_hash
+from rebll_avalanche.learner.file import read_learner, write_learner
+from rebll_avalanche.manifest import changed_files, write_manifest
+from rebll_avalanche.memory.sampling import POLICIES
+from rebll_avalanche.run_files import CONFIG, read_settings
 from rebll_avalanche.scenario import Scenario
 from rebll_avalanche.tables import read_table
 from rebll_avalanche.tables.voc import read_objects
@@ -104,18 +122,36 @@ def places(content, above=()):
             yield from places(value, (*above, key))
 
 
-@budget(300)
-@given(data=st.data())
-@pytest.mark.parametrize("whole", [COCO, TASKS], ids=["coco", "label studio"])
-def test_changed_json(tmp_path, whole, data):
+def changed(data, whole, values=VALUES):
+    """A copy with one or two values replaced or taken out."""
     content = copy.deepcopy(whole)
     for _ in range(data.draw(st.integers(1, 2))):
         *way, last = data.draw(st.sampled_from(list(places(content))))
         inside = content
         for key in way:
             inside = inside[key]
-        inside[last] = data.draw(VALUES)
-    (tmp_path / "labels.json").write_text(json.dumps(content))
+        if isinstance(inside, dict) and data.draw(st.integers(0, 5)) == 0:
+            del inside[last]
+        else:
+            inside[last] = data.draw(values)
+    return content
+
+
+def changed_bytes(data, whole, pieces):
+    """Bytes of which a few are others, gone, or more."""
+    content = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(content)))
+        end = data.draw(st.integers(start, min(start + 9, len(content))))
+        content[start:end] = data.draw(st.binary(max_size=6) | st.sampled_from(pieces))
+    return bytes(content)
+
+
+@budget(300)
+@given(data=st.data())
+@pytest.mark.parametrize("whole", [COCO, TASKS], ids=["coco", "label studio"])
+def test_changed_json(tmp_path, whole, data):
+    (tmp_path / "labels.json").write_text(json.dumps(changed(data, whole)))
     refused_or_read(tmp_path / "labels.json")
 
 
@@ -126,14 +162,7 @@ XML = b"""<?xml version="1.0" encoding="utf-8"?><annotation><object><name>cat</n
 @budget(300)
 @given(data=st.data())
 def test_changed_xml(tmp_path, data):
-    content = bytearray(XML)
-    for _ in range(data.draw(st.integers(1, 4))):
-        start = data.draw(st.integers(0, len(content)))
-        end = data.draw(st.integers(start, min(start + 9, len(content))))
-        content[start:end] = data.draw(
-            st.binary(max_size=6) | st.sampled_from([b"<object>", b"&a;"])
-        )
-    (tmp_path / "a.xml").write_bytes(content)
+    (tmp_path / "a.xml").write_bytes(changed_bytes(data, XML, [b"<object>", b"&a;"]))
     try:
         assert all(isinstance(name, str) for name, _ in read_objects(tmp_path / "a.xml"))
     except RebllError as error:
@@ -163,3 +192,196 @@ def test_nothing_is_no_scenario():
     for scenario in (None, 3, [None], [[None]], [["cat"], [1.5]]):
         with pytest.raises(ValueError, match=r"got|not one of the data set's"):
             Scenario.parse(scenario, class_names=["cat", "dog"])
+
+
+SETTINGS = {
+    "benchmark": {"name": "scenes", "scenario": "B2-C2", "image_size": 8, "features": None},
+    "model": {"backbone": "vector", "head": "linear"},
+    "method": {"name": "rebll", "mem_size": 6, "alpha": 1.2},
+    "training": {"epochs": 1, "lr": 0.05, "schedule": "cosine"},
+    "evaluation": {"thresholds": [0.8, 0.5]},
+    "seed": 0,
+    "class_names": ["cat", "dog"],
+    "environment": {"threads": 1, "input_shape": [3, 8, 8]},
+    "extensions": [{"labels": "a.csv", "sha256": "0"}],
+}
+# What YAML's own reader stumbles over, and what nobody means.
+TWISTS = (
+    *(
+        b"!!bool x",
+        b"!!timestamp x",
+        b"!!int ''",
+        b"!!float ''",
+        b"&a [*a]",
+        b"{2024-01-01: 1, a: 2}",
+    ),
+    *(
+        b"!!python/object:os.system {}",
+        b"? [a]",
+        b"<<: 3",
+        b"9" * 5000,
+        b".nan",
+        b"[" * 3,
+        b"\x00",
+        b"\t",
+    ),
+)
+
+
+@budget(60)
+@given(data=st.data())
+def test_changed_settings(tmp_path, data):
+    """As the recipe of a run, and as the record of one."""
+    path = tmp_path / CONFIG
+    text = yaml.safe_dump(changed(data, SETTINGS)).encode()
+    path.write_bytes(changed_bytes(data, text, TWISTS) if data.draw(st.booleans()) else text)
+    try:
+        Config.from_dict(read_settings(path))
+    except ValueError as error:
+        assert str(error)  # noqa: PT017
+    try:
+        Config.from_dict(read_recipe(path)[0])
+    except ValueError as error:
+        assert str(error)  # noqa: PT017
+    write_manifest(tmp_path)
+    assert changed_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("twist", TWISTS)
+def test_a_twisted_value_is_refused_by_name(tmp_path, twist):
+    (tmp_path / "recipe.yaml").write_bytes(b"training: " + twist)
+    with pytest.raises(ValueError, match=r"training|recipe\.yaml"):
+        Config.from_dict(read_recipe(tmp_path / "recipe.yaml")[0])
+
+
+@pytest.mark.parametrize("ask", [read_settings, read_recipe])
+def test_aliases_do_not_explode(tmp_path, ask):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    for n in range(1, 12):
+        lines.append(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]")
+    (tmp_path / CONFIG).write_text("\n".join(lines))
+    with pytest.raises(ValueError, match="expand to more than"):
+        ask(tmp_path / CONFIG)
+    (tmp_path / CONFIG).write_text("base: &b {lr: 1}\nmore: &m {<<: *b, epochs: 2}\nlast: *m\n")
+    assert read_settings(tmp_path / CONFIG)["last"] == {"lr": 1, "epochs": 2}
+
+
+STATE_VALUES = VALUES | st.sampled_from(
+    [{"__kind__": "tensor", "value": "x"}, {"__kind__": "exec", "value": 1}, {"__kind__": "dict"}]
+)
+
+
+@budget(80)
+@given(data=st.data())
+def test_changed_checkpoints(tmp_path, data):
+    """With hashes that fit, so that only the reader itself can notice."""
+    folder = CheckpointFolder(tmp_path / "checkpoint")
+    moment = Moment(0, Moment.END)
+    folder.save(
+        moment, {"model": {"w": torch.ones(2)}, "betas": (0.9, 1), 3: {"a"}, "n": [1, None]}
+    )
+    place = folder.path / moment.folder
+    content = json.loads((place / STATE).read_text())
+    (place / STATE).write_text(json.dumps(changed(data, content, STATE_VALUES)))
+    if data.draw(st.integers(0, 3)) == 0:
+        (place / TENSORS).write_bytes(changed_bytes(data, (place / TENSORS).read_bytes(), [b"F64"]))
+    hashes = {name: file_hash(place / name) for name in (TENSORS, STATE)}
+    (place / HASHES).write_text(json.dumps(hashes))
+    try:
+        folder.load(moment)
+    except DamagedError as error:
+        assert moment.folder in str(error)  # noqa: PT017
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory) -> dict:
+    """The state of a learner that was taught two classes."""
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 16, 16, 3), dtype=np.uint8)
+    learner = Learner(backbone="test_resnet", pretrained=None, image_size=16)
+    learner.learn((list(pixels), torch.eye(2).repeat(4, 1)), class_names=["cat", "dog"])
+    return read_learner(learner.save(tmp_path_factory.mktemp("taught") / "pets.rebll"))
+
+
+@budget(80)
+@given(data=st.data())
+def test_forged_learners(tmp_path, taught, data):
+    """With hashes that fit: refused, or it answers with probabilities and can be shown."""
+    odd = STATE_VALUES | st.sampled_from([torch.zeros(3), torch.full((2,), torch.nan), 10**9])
+    weights = taught["backbone"]
+    forged = changed(data, {key: value for key, value in taught.items() if key != "backbone"}, odd)
+    write_learner(tmp_path / "pets.rebll", forged | {"backbone": weights})
+    try:
+        learner = Learner.load(tmp_path / "pets.rebll")
+        scores = learner.scores(np.zeros((16, 16, 3), np.uint8))
+    except RebllError as error:
+        assert str(error)  # noqa: PT017
+        return
+    assert scores.shape == (1, len(learner.class_names))
+    assert bool(((scores >= 0) & (scores <= 1)).all())
+    assert [str(lesson) for lesson in learner.lessons]
+    assert all(0 <= threshold <= 1 for threshold in learner.thresholds.values())
+
+
+NUMBERS = st.sampled_from([0.0, 1.0, 0.5, -1.0, 3e38, -3e38, 1e-40, float("nan"), float("inf")])
+LABELS = st.sampled_from([0.0, 1.0, float("nan")])
+
+
+def matrix(data, numbers, rows, columns):
+    cells = data.draw(st.lists(numbers, min_size=rows * columns, max_size=rows * columns))
+    return torch.tensor(cells).reshape(rows, columns)
+
+
+SHAPE = {"rows": st.integers(0, 5), "columns": st.integers(0, 3)}
+
+
+@budget(100)
+@given(data=st.data(), **SHAPE)
+def test_metrics_of_any_numbers(data, rows, columns):
+    """A fraction, or NaN where nothing is defined; annotated scores that are no numbers are refused."""
+    scores = matrix(data, NUMBERS, rows, columns)
+    labels = matrix(data, LABELS if data.draw(st.booleans()) else NUMBERS, rows, columns)
+    try:
+        found = metrics.multilabel_scores(scores, labels)
+    except ValueError as error:
+        assert str(error)  # noqa: PT017
+        return
+    assert bool(scores[labels.isfinite()].isfinite().all())
+    values = [found.mean_average_precision, *found.average_precision.tolist()]
+    assert all(value != value or 0 <= value <= 1 for value in values)
+
+
+@budget(60)
+@given(data=st.data(), exponent=st.floats(0, 8), **SHAPE)
+@pytest.mark.parametrize("name", ["bce_loss", "cls_loss", "akd_loss", "er_loss"])
+def test_losses_of_any_numbers(data, name, exponent, rows, columns):
+    """Finite logits and labels of 1, 0 and NaN give a finite loss and finite gradients."""
+    logits = matrix(data, NUMBERS, rows, columns).requires_grad_()
+    targets = matrix(data, LABELS if data.draw(st.booleans()) else NUMBERS, rows, columns)
+    options = {} if name == "bce_loss" else {"exponent": exponent}
+    try:
+        loss = getattr(losses, name)(logits, targets, **options)
+    except ValueError as error:
+        assert str(error)  # noqa: PT017
+        return
+    usual = bool(((targets == 0) | (targets == 1) | targets.isnan()).all())
+    if usual and bool((logits.detach().abs() <= 100).all()) and logits.numel():
+        loss.backward()
+        assert bool(loss.isfinite())
+        assert bool(logits.grad.isfinite().all())
+
+
+@budget(50)
+@given(data=st.data(), capacity=st.integers(0, 6), columns=st.integers(1, 3))
+@pytest.mark.parametrize("name", POLICIES)
+def test_sampling_of_any_labels(data, name, capacity, columns):
+    """Whatever comes, at most so many rows stay, each once, and those that exist."""
+    policy = POLICIES[name]()
+    kept = torch.zeros(0, columns)
+    for _ in range(3):
+        rows = data.draw(st.integers(0, 5))
+        arriving = matrix(data, LABELS, rows, columns)
+        features = {"features": torch.rand(rows, 2)} if name == "herding" else {}
+        chosen = policy.select(kept, arriving, capacity, **features)
+        assert len(chosen) <= capacity
+        assert chosen.tolist() == sorted(set(chosen.tolist()))
+        kept = torch.cat([kept, arriving])[chosen]

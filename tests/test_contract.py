@@ -7,30 +7,56 @@ not there is also a ``FileNotFoundError``) whose message is short and names the 
 
 from __future__ import annotations
 
+import copy
+import inspect
 import warnings
+from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+import rebll_avalanche
 from rebll_avalanche import (
+    COCO2014,
+    VOC2007,
+    AKDPlugin,
+    Learner,
     Memory,
+    Method,
+    MethodStrategy,
+    MultiLabelScenes,
+    OnlineRelabelPlugin,
     PartialLabelBCE,
+    RebLL,
+    RebLLPlugin,
     Scenario,
+    SchedulePlugin,
     build_model,
     build_optimizer,
+    class_range,
     from_csv,
     from_table,
+    get_method,
+    last_evaluation,
     load_run,
     multilabel_benchmark,
     multilabel_evaluator,
+    multilabel_metrics,
     read_table,
+    register,
+    run_experiment,
+    run_stream,
+    seed_everything,
 )
 from rebll_avalanche import losses as L
 from rebll_avalanche import metrics as M
+from rebll_avalanche.cli import COMMANDS, main
 from rebll_avalanche.closed_form.learner import RidgeLearner
 from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.learner.estimator import RidgeMultiLabel
 
 REFUSALS = (ValueError, TypeError, FileNotFoundError)
 LONGEST = 2000
@@ -102,6 +128,57 @@ def learned(vectors=X[:4], labels=TRUTH, **options):
 
 def table(path="labels.csv", **options):
     return from_csv(path, images=".", scenario="B1-C1", **options)
+
+
+PICTURES = np.random.default_rng(0).integers(0, 256, (4, 16, 16, 3), dtype=np.uint8)
+
+
+@cache
+def once_taught():
+    found = Learner(backbone="test_resnet", pretrained=None, image_size=16)
+    found.learn((list(PICTURES), np.eye(2).repeat(2, 0)), class_names=["cat", "dog"])
+    return found
+
+
+def taught():
+    """A learner to be changed; what it knows is replaced, never changed."""
+    return copy.copy(once_taught())
+
+
+def strategy(make=RebLL, **changed):
+    model = build_model("vector", in_features=4)
+    given = {"model": model, "optimizer": build_optimizer(model), "train_epochs": 1} | changed
+    return make(**given)
+
+
+def streamed(**changed):
+    given = {"strategy": strategy(), "benchmark": streams()} | changed
+    return run_stream(given.pop("strategy"), given.pop("benchmark"), **given)
+
+
+def ran(config=None, folder="run", **options):
+    return run_experiment(config or Config(), folder, **options)
+
+
+def fitted(x=X, y=Y, **options):
+    return RidgeMultiLabel(**options).fit(x, y)
+
+
+def cases_of(name, make, arguments, values=None, more=()):
+    """One case for each argument that has a name."""
+    found = ANYTHING if values is None else values
+    return [
+        (name, each, lambda v, each=each: make(**{each: v}), found, (each, *more))
+        for each in arguments
+    ]
+
+
+def parameters(make):
+    return [
+        name
+        for name, about in inspect.signature(make).parameters.items()
+        if about.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
 
 
 # Entry point, argument, how it is called, what a refusal may call the argument; "value" stands for any
@@ -296,7 +373,137 @@ CASES = [
         )
         for name in ("name", "lr", "weight_decay", "backbone_lr_scale")
     ),
+    *cases_of("AKDPlugin", AKDPlugin, parameters(AKDPlugin)),
+    *cases_of("OnlineRelabelPlugin", OnlineRelabelPlugin, parameters(OnlineRelabelPlugin)),
+    *cases_of("RebLLPlugin", RebLLPlugin, parameters(RebLLPlugin)),
+    *cases_of("SchedulePlugin", SchedulePlugin, parameters(SchedulePlugin)),
+    *cases_of("RebLL", strategy, parameters(RebLL)),
+    *cases_of("MethodStrategy", partial(strategy, MethodStrategy), parameters(MethodStrategy)),
+    *cases_of("multilabel_metrics", multilabel_metrics, parameters(multilabel_metrics), None, ("thresh",)),
+    *cases_of("MultiLabelScenes", MultiLabelScenes,
+              ["scenario", "train_size", "test_size", "image_size", "seed"],
+              {k: v for k, v in ANYTHING.items() if k not in ("a number", "true")}, ("class", "experience")),
+    *cases_of("VOC2007", partial(VOC2007, "B5-C3"),
+              ["root", "year", "difficult", "class_names", "image_size"], None, ("VOC", "class")),
+    *cases_of("COCO2014", partial(COCO2014, "B5-C3"), ["root", "crowd", "image_size"], None, ("COCO",)),
+    ("VOC2007", "scenario", VOC2007, ANYTHING, ("scenario", "VOC")),
+    ("COCO2014", "scenario", COCO2014, ANYTHING, ("scenario", "COCO")),
+    ("class_range", "experience", class_range, ANYTHING, ("experience",)),
+    ("last_evaluation", "evaluator", last_evaluation, ANYTHING, ("evaluat",)),
+    ("get_method", "name", get_method, ANYTHING, ("method",)),
+    ("register", "name", lambda v: register(v, lambda: None), ANYTHING, ("name", "method", "build")),
+    ("register", "build", lambda v: register("contract-test", v), ANYTHING, ("build",)),
+    *cases_of("Method", lambda **given: Method(**({"label": "x", "build": RebLL} | given)),
+              ["label", "build", "head", "offers"]),
+    ("seed_everything", "seed", seed_everything, ANYTHING, ("seed",)),
+    *cases_of("run_stream", streamed, ["strategy", "benchmark", "stream"]),
+    ("run_experiment", "config", ran, {k: v for k, v in ANYTHING.items() if v}, ("config",)),
+    ("run_experiment", "folder", lambda v: ran(folder=v, benchmark=3), ANYTHING, ("folder", "benchmark")),
+    ("run_experiment", "benchmark", lambda v: ran(benchmark=v),
+     {k: v for k, v in ANYTHING.items() if v is not None}, ("benchmark",)),
+    *cases_of("Learner", Learner, parameters(Learner), None, ("method", "training")),
+    *cases_of("Learner.learn", lambda **given: taught().learn(**({"table": "labels.csv"} | given)),
+              ["table", "images", "about", "class_names", "on_error"], None,
+              ("table", "label", "file", "read", "column", "picture", "data set", "class")),
+    *cases_of("Learner.correct", lambda **given: taught().correct(**({"table": "labels.csv"} | given)),
+              ["table", "images", "about"], None,
+              ("table", "label", "file", "read", "column", "picture", "data set", "class")),
+    *cases_of("Learner.evaluate", lambda **given: taught().evaluate(**({"table": "labels.csv"} | given)),
+              ["table", "images", "about", "class_names"], None,
+              ("table", "label", "file", "read", "column", "picture", "data set", "class")),
+    *cases_of("Learner.forget", lambda **given: taught().forget(**given), ["images", "classes", "lesson"],
+              None, ("picture", "class")),
+    ("Learner.rename", "old", lambda v: taught().rename(v, "owl"), ANYTHING, ("class",)),
+    ("Learner.rename", "new", lambda v: taught().rename("cat", v), ANYTHING, ("class", "name")),
+    ("Learner.merge", "other", lambda v: taught().merge(v), ANYTHING, ("learner", "other")),
+    *(
+        (f"Learner.{name}", "pictures", lambda v, n=name: getattr(taught(), n)(v), FITTING,
+         ("picture", "file", "image"))
+        for name in ("predict", "scores", "ranked", "suggest")
+    ),
+    ("Learner.suggest", "count", lambda v: taught().suggest(list(PICTURES), v), ANYTHING, ("count",)),
+    ("Learner.audit", "count", lambda v: taught().audit(v), ANYTHING, ("count",)),
+    ("Learner.trained_model", "name", lambda v: taught().trained_model(v), ANYTHING, ("name",)),
+    ("Learner.save", "path", lambda v: taught().save(v), ANYTHING, ("path",)),
+    ("Learner.load", "path", Learner.load, ANYTHING, ("path", "file", "read")),
+    *cases_of("RidgeMultiLabel", fitted, parameters(RidgeMultiLabel) or ["unknown", "gamma", "calibration",
+                                                                        "threshold"]),
+    ("RidgeMultiLabel.fit", "X", lambda v: fitted(x=v), FITTING, ("X", "array", "sample", "data", "shape",
+                                                                  "dtype", "float")),
+    ("RidgeMultiLabel.fit", "y", lambda v: fitted(y=v), FITTING, ("y", "label", "class")),
+    ("RidgeMultiLabel.partial_fit", "classes",
+     lambda v: RidgeMultiLabel().partial_fit(X.numpy(), Y.numpy(), classes=v), ANYTHING, ("name", "class")),
+    *(
+        (f"RidgeMultiLabel.{name}", "X", lambda v, n=name: getattr(fitted(), n)(v), FITTING,
+         ("X", "array", "sample", "data", "shape", "dtype", "float"))
+        for name in ("predict", "predict_proba", "decision_function")
+    ),
 ]  # fmt: skip
+# Public names that are given nothing, or nothing that could be wrong, and those that need a network.
+NO_ARGUMENTS = {
+    *("METHODS", "TaughtPlugin", "Teacher", "__version__", "keep_freed_memory"),
+    *("Learner.undo", "Learner.from_pretrained", "Learner.push_to_hub"),
+    *(
+        "RidgeMultiLabel.get_metadata_routing",
+        "RidgeMultiLabel.get_params",
+        "RidgeMultiLabel.score",
+    ),
+    *("RidgeMultiLabel.set_params", "RidgeMultiLabel.set_partial_fit_request"),
+    "RidgeMultiLabel.set_score_request",
+}
+
+
+def test_every_public_name_has_a_case():
+    """A new one belongs into ``CASES``, with each of its arguments."""
+    public = set(rebll_avalanche.__all__)
+    for owner in (Learner, RidgeMultiLabel):
+        methods = inspect.getmembers(owner, callable)
+        public |= {f"{owner.__name__}.{name}" for name, _ in methods if not name.startswith("_")}
+    covered = {part for case in CASES for part in (case[0], case[0].split(".")[-1])}
+    covered |= {case[0].split(".")[0] for case in CASES}
+    assert public - covered == NO_ARGUMENTS
+
+
+@pytest.mark.parametrize("call", [Learner.learn, Learner.correct, Learner.evaluate, Learner.forget])
+def test_every_argument_has_a_case(call):
+    given = {case[1] for case in CASES if case[0] == call.__qualname__}
+    assert given == set(inspect.signature(call).parameters) - {"self"}
+
+
+WRONG = (
+    "nowhere",
+    "",
+    "x" * 5000,
+    "a\0b",
+    "empty",
+    ".",
+    "labels.csv",
+    "a.png",
+    "--nonsense",
+    "/dev/null",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.usefixtures("a_table")
+def test_wrong_arguments_of_commands_end_in_a_line(command, capsys, monkeypatch):
+    Path("empty").write_text("")
+    monkeypatch.setattr(
+        "uvicorn.run", lambda *a, **k: pytest.fail("it must not serve this"), raising=False
+    )
+    for wrong in WRONG:
+        harmless = command == "serve" and wrong in ("nowhere",)  # a new learner of that name
+        if harmless or (command == "learn" and wrong == "nowhere"):
+            continue
+        for arguments in ([wrong], [wrong, wrong]):
+            try:
+                code = main([command, *arguments])
+            except SystemExit as end:  # argparse
+                code = end.code
+            said = capsys.readouterr()
+            assert code in (0, 1, 2), (command, arguments[0][:20])
+            assert "Traceback" not in said.err + said.out
+            assert len(said.err) < 3 * 5000 + LONGEST
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import runpy
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from rebll_avalanche import MultiLabelScenes
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -38,15 +41,23 @@ def test_drop_in(monkeypatch, capsys):
     assert [line.split()[0] for line in lines] == ["5", "8", "11", "14", "17", "20"]
 
 
-def test_own_images(monkeypatch, capsys):
+def test_own_images(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for seed, month in enumerate(("march", "april")):
+        MultiLabelScenes(train_size=30, test_size=10, seed=seed).write_csv(month)
+        shutil.move(f"{month}/labels.csv", f"{month}.csv")
+        shutil.move(f"{month}/images", f"photos/{month}")
+    shutil.copy("photos/april/test_000003.png", "street.jpg")
     run(monkeypatch, "own_images.py")
-    printed = capsys.readouterr().out
-    assert "lesson 1: 40 pictures" in printed
-    assert printed.endswith("40 pictures answered\n")
+    printed = capsys.readouterr().out.splitlines()
+    assert "lesson 0: 30 pictures from march.csv" in printed[0]
+    one, everything = map(ast.literal_eval, printed[-2:])
+    assert everything["photos/april/test_000003.png"] == one
+    assert len(everything) == 40
 
 
 def test_voc_b5c3(monkeypatch, capsys, tmp_path):
-    command = ("--methods", "fine-tuning", "rebll", "joint", *TINY, "--output", str(tmp_path))
+    command = ("--methods", "fine-tuning", "rebll", "joint", *TINY, "--folder", str(tmp_path))
     run(monkeypatch, "voc_b5c3.py", *command, "--jobs", "2")
     printed = capsys.readouterr().out
     assert all(label in printed for label in ("Fine-Tuning", "RebLL (AKD + OR)", "Joint (ceiling)"))

@@ -15,12 +15,22 @@ import rebll_avalanche
 PACKAGE = Path(rebll_avalanche.__file__).parent
 
 # What every room stands on; these import one another only, in this order.
-GROUND = ["errors", "words", "arguments", "files", "arrays", "protocols", "distributed"]
+GROUND = [
+    "errors",
+    "plain_yaml",
+    "words",
+    "arguments",
+    "files",
+    "arrays",
+    "protocols",
+    "distributed",
+]
 # Rooms, lowest first: a room may import itself, the ground, and the rooms in its list.
 ALLOWED = {
     "process": [],
     "methods": [],
     "pictures": [],
+    "picture_store": [],
     "tables": ["pictures"],
     "run_files": [],
     "manifest": ["run_files"],
@@ -49,6 +59,7 @@ ALLOWED = {
     "checkpointing": [
         "run_files",
         "manifest",
+        "picture_store",
         "labels",
         "memory",
         "models",
@@ -62,6 +73,7 @@ ALLOWED = {room: GROUND[:i] for i, room in enumerate(GROUND)} | {
 ALLOWED["running"] = list(ALLOWED)
 ALLOWED["inference"] = list(ALLOWED)
 ALLOWED["learner"] = list(ALLOWED)
+ALLOWED["verify"] = list(ALLOWED)
 ALLOWED["serve"] = list(ALLOWED)
 ALLOWED["commands"] = list(ALLOWED)
 ALLOWED["cli"] = ["commands", "words", "process"]

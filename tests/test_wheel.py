@@ -39,7 +39,7 @@ def test_every_file_of_the_package_is_in(wheel: list[str]) -> None:
     [
         "py.typed",
         "methods/builtin.json",
-        "plugins/rebll_options.pyi",
+        "plugins/signatures.pyi",
         "strategies/methods.pyi",
         "report/templates/report.html",
         "report/templates/report.css",

@@ -1,4 +1,4 @@
-"""The page and the figure of the closed-form tables, from ``results.csv``.
+"""The page and the figure of the closed-form tables, from ``results.csv``, in ``outputs/closed_form``.
 
 python benchmarks/closed_form/report.py
 """
@@ -40,15 +40,18 @@ HERE = Path(__file__).parent
 KEPT = HERE / "results.csv"
 
 
-def write_pages(rows: Rows) -> None:
+def write_pages(rows: Rows, folder: Path = Path("outputs/closed_form")) -> None:
     """``RESULTS.md`` and ``reliability.png``."""
-    write_results(rows, HERE / "RESULTS.md")
-    draw_reliability(rows, HERE / "reliability.png")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "RESULTS.md").write_text(page(rows))
+    (folder / "reliability.png").write_bytes(reliability(rows))
+    print(f"{folder / 'RESULTS.md'}, {folder / 'reliability.png'}")
 
 
-def write_results(rows: Rows, path: Path) -> None:
-    """All tables below the notes that stand in ``notes.md``."""
-    parts = [(path.parent / "notes.md").read_text().rstrip()]
+def page(rows: Rows) -> str:
+    """The notes in ``notes.md``, and all tables below them."""
+    parts = [(HERE / "notes.md").read_text().rstrip()]
+    parts.append("![Reliability diagrams: share found over probability](reliability.png)")
     for name, title in TITLES.items():
         tables = {key: rows[key] for key in rows if key.split(" ")[0] == name}
         if not tables:
@@ -64,7 +67,7 @@ def write_results(rows: Rows, path: Path) -> None:
             lines += [_line(label, seeds, ceiling) for label, seeds in _by_seeds(table).items()]
             parts.append("\n".join(lines))
         parts += _validation(tables)
-    path.write_text("\n\n".join(parts) + "\n")
+    return "\n\n".join(parts) + "\n"
 
 
 def _by_seeds(table: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -113,8 +116,10 @@ def _validation(tables: Rows) -> list[str]:
     return lines
 
 
-def draw_reliability(rows: Rows, path: Path) -> None:
-    """Said against found, for closed form and for rows that train, on one panel per table."""
+def reliability(rows: Rows) -> bytes:
+    """A PNG of probabilities against the share found, for the closed form and for rows that train."""
+    from io import BytesIO
+
     import matplotlib
 
     matplotlib.use("Agg")
@@ -143,7 +148,10 @@ def draw_reliability(rows: Rows, path: Path) -> None:
         panel.set(title=key, xlabel="probability said", ylabel="share found")
         panel.legend(fontsize=6, title="ECE in percent", title_fontsize=6)
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=110)
+    pyplot.close(figure)
+    return drawn.getvalue()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/closed_form/run.py --data ../shared/data --cache FOLDER [--tables voc-lite0,...]
 
 Every row is measured once and kept in ``results.csv``; what is there is not measured again.
-``RESULTS.md`` and ``reliability.png`` are drawn from it, also by ``report.py`` alone.
+Page and figure are drawn from it in ``outputs/closed_form``, also by ``report.py`` alone.
 """
 
 from __future__ import annotations

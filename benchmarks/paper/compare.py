@@ -1,4 +1,4 @@
-"""The paper's figures beside what was measured: writes benchmarks/REPRODUCIBILITY.md.
+"""The paper's figures beside what was measured: writes outputs/reproducibility.md.
 
     python benchmarks/paper/compare.py runs/small runs/features
 
@@ -140,7 +140,7 @@ def sweep_lines(found: Found) -> Iterator[str]:
 
 
 def page(rows: Sequence[Row], measured: Sequence[Measured], notes: Row) -> str:
-    """All of ``REPRODUCIBILITY.md``."""
+    """The introduction in ``README.md``, and the tables below it."""
     found = combined(measured)
     sections: list[str] = []
     statuses: Counter[str] = Counter()
@@ -156,16 +156,7 @@ def page(rows: Sequence[Row], measured: Sequence[Measured], notes: Row) -> str:
         sections.append("\n".join(f"| {' | '.join(line)} |" for line in table))
     tally = ", ".join(f"{statuses[status]} {status}" for status in sorted(statuses))
     parts = [
-        "# What of the paper has been reproduced",
-        "Drawn by `benchmarks/paper/compare.py` from `measured.csv` and `figures.csv` beside it; what is "
-        "added by hand stands in `notes.yaml`. Percent. *Share* is Last mAP over Joint's "
-        "Last mAP, the only figure that carries over between networks. "
-        f"**verified**: the share lies within {SHARE:g} of the paper's (false positives alone: within "
-        f"{POINTS:g} points); **differs**: it does not; **not verified**: nobody has run it. A row that was "
-        "verified with another network says that the method behaves as printed, not that the paper's own "
-        "numbers were obtained; these need the profile `paper` and a GPU.",
-        "Every row comes from `rebll table benchmarks/paper/RECIPE.yaml --profile PROFILE --data-root DATA` "
-        "with the recipe that the heading names.",
+        (HERE / "README.md").read_text().rstrip(),
         f"**Rows**, one for each way in which a row of the paper was measured: {tally}.",
         *sections,
     ]
@@ -185,23 +176,29 @@ def page(rows: Sequence[Row], measured: Sequence[Measured], notes: Row) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def page_of(measured: Path) -> str:
+    """The page of the rows in a file."""
+    with open(HERE / "figures.csv", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    notes = yaml.safe_load((HERE / "notes.yaml").read_text()) or {}
+    return page(rows, read(measured), notes)
+
+
 def main() -> None:
     """Read runs, keep what they measured, write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="*", type=Path, help="folders that hold run folders")
     parser.add_argument("-m", "--measured", type=Path, default=HERE / "measured.csv")
-    parser.add_argument("-o", "--output", type=Path, default=HERE.parent / "REPRODUCIBILITY.md")
+    parser.add_argument("-o", "--output", type=Path, default=Path("outputs/reproducibility.md"))
     arguments = parser.parse_args()
-    with open(HERE / "figures.csv", newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    notes = yaml.safe_load((HERE / "notes.yaml").read_text()) or {}
     runs, left_out = read_runs(arguments.runs)
     for reason in left_out:
         print(f"left out: {reason}")
     new = [line for run in runs if is_finished(run.folder) and (line := from_run(run))]
     measured, unused = updated(read(arguments.measured), new)
     write(arguments.measured, measured)
-    arguments.output.write_text(page(rows, read(arguments.measured), notes))
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(page_of(arguments.measured))
     print(f"{len(new)} runs read; {arguments.measured}, {arguments.output}")
     if unused:
         print(f"{unused} of them are part of a mean that stays until all of its seeds are there")

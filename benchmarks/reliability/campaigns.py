@@ -1,93 +1,103 @@
-"""What is done to runs and caches; every trial ends in one word."""
+"""What is done to runs, learners and caches; every trial ends in one word."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
-import resource
 import shutil
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from damage import damage, files_of, noticed
 from PIL import Image
-from subject import (
+from processes import (
     DONE,
-    FAULTS,
     KILLED,
     REFUSED,
     TRACEBACK,
     arm,
     count_calls,
     count_changes,
-    final_bits,
     kill_at_call,
     outcome,
-    run,
-    settings,
     start,
-    streams,
 )
+from subjects import File, Run, Subject, run_bits, settings, streams
 
 from rebll_avalanche.benchmarks.cache import cached_images
 from rebll_avalanche.benchmarks.features import FrozenFeatures
 from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.label_cache import cached_table
-from rebll_avalanche.checkpointing.verify import verify
+from rebll_avalanche.files import DRAFT
 from rebll_avalanche.running.run import run_experiment
+from rebll_avalanche.verify import verify
 
 SAME, LOST, SILENT = "same", "lost", "silent"
+# Stops of one run before it may end.
+STOPS = 8
+# Damaged copies of one stopped run.
+COPIES = 10
 Trials = Callable[[int, random.Random], Iterator[str]]
 
 
-class Subject:
-    """One method, run once undisturbed, then over and over with something going wrong.
+class Campaigns:
+    """One subject, done once undisturbed, then over and over with something going wrong.
 
     Args:
-        method: Its name.
+        subject: What is done.
         root: Where folders may be made.
     """
 
-    def __init__(self, method: str, root: Path) -> None:
-        self.method = method
-        self.root = root / method
+    def __init__(self, subject: Subject, root: Path) -> None:
+        self.subject = subject
+        self.root = root / subject.name.replace(": ", "-")
         self.root.mkdir(parents=True)
         self.whole = self.root / "whole"
         self.number = 0
-        run(method, self.whole)()  # here, so that every module is imported before processes part
-        self.wanted = final_bits(self.whole)
+        subject.work(self.whole)  # here, so that every module is imported before processes part
+        self.wanted = subject.bits(self.whole)
+        self.answer = subject.answer(self.whole)
         began = time.perf_counter()
         if self._end(self._fresh()) != SAME:
-            raise RuntimeError(f"two undisturbed runs of {method} differ, or the second one fails")
+            raise RuntimeError(f"two undisturbed {subject.name} differ, or the second one fails")
         self.seconds = time.perf_counter() - began
+        self.calls = count_calls(self._work(self._fresh()))
 
     def _fresh(self) -> Path:
         self.number += 1
         return self.root / f"trial-{self.number}"
 
+    def _work(self, folder: Path) -> Callable[[], None]:
+        return lambda: self.subject.work(folder)
+
     def _end(self, folder: Path) -> str:
-        """Run it to the end, undisturbed, and compare."""
-        ended = outcome(start(run(self.method, folder)))
+        """Do it to the end, undisturbed, and compare."""
+        ended = outcome(start(self._work(folder)))
         if ended != DONE:
             return TRACEBACK if ended == TRACEBACK else LOST
-        same = final_bits(folder) == self.wanted and not verify(folder)[0].problems
-        return SAME if same else SILENT
+        swept = isinstance(self.subject, File) or not list(folder.rglob(f"*{DRAFT}"))
+        if not swept or any(verdict.problems for verdict in verify(folder)):
+            return LOST
+        return SAME if self.subject.bits(folder) == self.wanted else SILENT
 
     def _stopped_again_and_again(self, number: int, stop: Callable[[Path], int]) -> Iterator[str]:
-        """Disturb runs until they end; each disturbance is a trial, judged by the end of its run."""
+        """Disturb until it ends; each disturbance is a trial, judged by the end."""
         while number > 0:
             folder, stops = self._fresh(), 0
             ended = KILLED
-            while ended == KILLED and stops < min(number, 8):
+            while ended == KILLED and stops < min(number, STOPS):
                 ended = outcome(stop(folder))
                 stops += ended == KILLED
             verdict = TRACEBACK if ended in (TRACEBACK, REFUSED) else self._end(folder)
             shutil.rmtree(folder, ignore_errors=True)
-            trials = max(stops, int(verdict != SAME))  # a run that fails unasked is one, too
+            trials = max(stops, int(verdict != SAME))  # one that fails unasked is a trial, too
             yield from [verdict] * trials
             number -= trials
 
@@ -95,7 +105,7 @@ class Subject:
         """SIGKILL from outside."""
 
         def stop(folder: Path) -> int:
-            child = start(run(self.method, folder))
+            child = start(self._work(folder))
             time.sleep(draw.uniform(0, self.seconds))
             os.kill(child, signal.SIGKILL)
             return child
@@ -104,10 +114,9 @@ class Subject:
 
     def kill_at_calls(self, number: int, draw: random.Random) -> Iterator[str]:
         """SIGKILL right before a call to the file system."""
-        calls = count_calls(run(self.method, self._fresh()))
 
         def stop(folder: Path) -> int:
-            return start(run(self.method, folder), kill_at_call(draw.randint(1, calls)))
+            return start(self._work(folder), kill_at_call(draw.randint(1, self.calls)))
 
         return self._stopped_again_and_again(number, stop)
 
@@ -116,68 +125,58 @@ class Subject:
 
         def trials(number: int, draw: random.Random) -> Iterator[str]:
             folder = self._fresh()
-            changes = count_changes(run(self.method, folder), folder)
+            changes = count_changes(self._work(folder), folder)
             for _ in range(number):
                 folder = self._fresh()
-                prepare = arm(fault, draw.randint(1, changes), folder)
-                ended = outcome(start(run(self.method, folder), prepare))
-                yield TRACEBACK if ended == TRACEBACK else self._end(folder)
+                place = draw.randint(1, changes)
+                ended = outcome(start(self._work(folder), arm(fault, place, folder)))
+                verdict = TRACEBACK if ended == TRACEBACK else self._end(folder)
+                yield _told(verdict, f"{fault} at change {place} of {changes}")
                 shutil.rmtree(folder, ignore_errors=True)
 
         return trials
 
-    def flip_finished(self, number: int, draw: random.Random) -> Iterator[str]:
-        """One bit of a finished run: `rebll verify` must see it, and no result may change unseen."""
-        folder = self._fresh()
-        shutil.copytree(self.whole, folder)
-        files = _files(folder)
+    def damage_finished(self, number: int, draw: random.Random) -> Iterator[str]:
+        """One file of something finished: noticed, or without any effect on what users see."""
+        files = [path.relative_to(self.whole) for path in files_of(self.whole)]
         for _ in range(number):
-            path = draw.choice(files)
-            good = path.read_bytes()
-            place = _flip(path, draw)
-            noticed = verify(folder)[0].problems
-            yield _told(self._answer(folder) if noticed else SILENT, place)
-            path.write_bytes(good)
-            for extra in {*_files(folder)} - {*files}:
-                extra.unlink()
-
-    def _answer(self, folder: Path) -> str:
-        """What a damaged finished run says when it is run once more."""
-        copy = Path(shutil.copytree(folder, self._fresh()))
-        ended = outcome(start(run(self.method, copy)))
-        if ended in (REFUSED, TRACEBACK):
-            verdict = ended
-        else:
-            lines = (copy / "metrics.jsonl").read_text()
-            verdict = SAME if lines == (self.whole / "metrics.jsonl").read_text() else SILENT
-        shutil.rmtree(copy)
-        return verdict
-
-    def flip_stopped(self, number: int, draw: random.Random) -> Iterator[str]:
-        """One bit of a run that was stopped half-way, which then goes on."""
-        calls = count_calls(run(self.method, self._fresh()))
-        done = 0
-        while done < number:
-            folder = self._fresh()
-            stopped = kill_at_call(draw.randint(calls // 3, calls))
-            if outcome(start(run(self.method, folder), stopped)) != KILLED:
-                continue
-            files = _files(folder)
-            if not files:
-                continue
-            place = _flip(draw.choice(files), draw)
-            done += 1
-            ended = outcome(start(run(self.method, folder)))
-            if ended == DONE:
-                ended = SAME if final_bits(folder) == self.wanted else SILENT
-            yield _told(ended, place)
+            folder = Path(shutil.copytree(self.whole, self._fresh()))
+            place = damage(folder / draw.choice(files), draw)
+            seen = noticed(folder)
+            ended = outcome(start(lambda folder=folder: self._answers_as_before(folder)))
+            # An archive has bytes that mean nothing; in a run, every byte is hashed.
+            if not seen and (ended != DONE or isinstance(self.subject, Run)):
+                ended = SILENT
+            yield _told({DONE: SAME, KILLED: SILENT}.get(ended, ended), place)
             shutil.rmtree(folder)
+
+    def _answers_as_before(self, folder: Path) -> None:
+        if self.subject.answer(folder) != self.answer:
+            os.kill(os.getpid(), signal.SIGKILL)  # no exception says what this says
+
+    def damage_stopped(self, number: int, draw: random.Random) -> Iterator[str]:
+        """One file of something that was stopped half-way, which then goes on."""
+        while number > 0:
+            stopped = self._fresh()
+            stop = kill_at_call(draw.randint(self.calls // 4, self.calls))
+            if outcome(start(self._work(stopped), stop)) != KILLED or not files_of(stopped):
+                continue
+            for _ in range(min(COPIES, number)):
+                folder = Path(shutil.copytree(stopped, self._fresh()))
+                place = damage(draw.choice(files_of(folder)), draw)
+                ended = outcome(start(self._work(folder)))
+                if ended == DONE:
+                    ended = SAME if self.subject.bits(folder) == self.wanted else SILENT
+                yield _told(ended, place)
+                shutil.rmtree(folder)
+                number -= 1
+            shutil.rmtree(stopped)
 
     def two_writers(self, number: int, draw: random.Random) -> Iterator[str]:
         """Two processes that want one folder at the same time."""
         for _ in range(number):
             folder = self._fresh()
-            children = [start(run(self.method, folder)) for _ in range(2)]
+            children = [start(self._work(folder)) for _ in range(2)]
             ends = [outcome(child) for child in children]
             if TRACEBACK in ends or DONE not in ends:
                 yield TRACEBACK if TRACEBACK in ends else LOST
@@ -186,9 +185,55 @@ class Subject:
             shutil.rmtree(folder)
 
 
+def kill_commands(number: int, draw: random.Random, root: Path) -> Iterator[str]:
+    """SIGKILL of the command line itself, started by its own, which no fork shares anything with."""
+    settings = {
+        "benchmark.scenario": "B10-C10",
+        "benchmark.train_size": 60,
+        "benchmark.test_size": 40,
+        "method.mem_size": 8,
+        "training.epochs": 2,
+        "training.batch_size": 16,
+        "seed": 0,
+    }
+    options = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
+
+    def command(folder: Path) -> subprocess.Popen[bytes]:
+        call = [sys.executable, "-m", "rebll_avalanche", "run", "--folder", str(folder), *options]
+        return subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    whole = root / "command"
+    began = time.perf_counter()
+    if command(whole).wait():
+        raise RuntimeError("the undisturbed command fails")
+    seconds = time.perf_counter() - began
+    wanted = run_bits(whole)
+    while number > 0:
+        folder, stops = root / f"command-{number}", 0
+        while stops < min(number, STOPS):
+            process = command(folder)
+            try:
+                process.wait(draw.uniform(0, seconds))
+                break
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                stops += 1
+        process = command(folder)
+        said = process.communicate()[1]
+        if process.returncode:
+            verdict = TRACEBACK if b"Traceback" in said else LOST
+        else:
+            verdict = SAME if run_bits(folder) == wanted else SILENT
+        shutil.rmtree(folder)
+        trials = max(stops, int(verdict != SAME))
+        yield from [verdict] * trials
+        number -= trials
+
+
 def flip_caches(number: int, draw: random.Random, root: Path) -> Iterator[str]:
-    """One bit of the image cache, the features or the label table, which are then read in full."""
-    pictures = root / "pictures"
+    """A file of the image cache, the features, the label table or the known files, then all are read."""
+    pictures = root / "pictures-of-caches"
     pictures.mkdir()
     noise = np.random.default_rng(0)
     paths = []
@@ -200,7 +245,8 @@ def flip_caches(number: int, draw: random.Random, root: Path) -> Iterator[str]:
     names = [path.name for path in paths]
     table = root / "annotations"
     table.write_text("the annotations")
-    images, vectors = root / "images", root / "vectors"
+    time.sleep(2.1)  # files that are younger are not remembered
+    images, vectors, known = root / "images", root / "vectors", root / "cache"
     frozen = FrozenFeatures("test_efficientnet", pretrained=None, image_size=32, folder=vectors)
 
     def read_images() -> bytes:
@@ -214,20 +260,24 @@ def flip_caches(number: int, draw: random.Random, root: Path) -> Iterator[str]:
         read = cached_table([table], "", pictures, lambda: (names, labels, list("abcde")))
         return repr((read.names, read.labels.tolist(), read.class_names)).encode()
 
-    places = {read_images: images, read_features: vectors, read_labels: root / "cache"}
+    places: dict[Callable[[], bytes], Sequence[Path]] = {
+        read_images: (images, known),
+        read_features: (vectors,),
+        read_labels: (known,),
+    }
     wanted = {read: read() for read in places}
     for _ in range(number):
         read = draw.choice(list(places))
-        candidates = [path for path in _files(places[read]) if path.suffix in (".npy", ".npz")]
-        _flip(draw.choice(candidates), draw)
+        place = damage(draw.choice([f for p in places[read] for f in files_of(p)]), draw)
         try:
-            yield SAME if read() == wanted[read] else SILENT
+            verdict = SAME if read() == wanted[read] else SILENT
         except ValueError:
-            yield REFUSED
+            verdict = REFUSED
         except Exception:
-            yield TRACEBACK
-        shutil.rmtree(images)
-        shutil.rmtree(vectors)
+            verdict = TRACEBACK
+        yield _told(verdict, place)
+        if verdict != SAME:
+            shutil.rmtree(images)
         for reader in places:
             reader()
 
@@ -244,37 +294,20 @@ def soak(experiences: int, method: str, root: Path) -> dict[str, Any]:
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     seconds = [json.loads(line)["seconds"] for line in lines]
     tenth = max(len(seconds) // 10, 1)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    peaks = [json.loads(line)["peak_memory_bytes"] / 1e6 for line in lines]
     note = (
         f"{len(lines)} experiences; metrics.jsonl {(folder / 'metrics.jsonl').stat().st_size / 1e6:.2f} MB; "
         f"seconds per experience: first tenth {np.mean(seconds[:tenth]):.2f}, last tenth "
-        f"{np.mean(seconds[-tenth:]):.2f}; peak {peak:.0f} MB"
+        f"{np.mean(seconds[-tenth:]):.2f}; peak after the first tenth {peaks[tenth - 1]:.0f} MB, at the "
+        f"end {peaks[-1]:.0f} MB"
     )
     verdict = SAME if ended == DONE and not verify(folder)[0].problems else LOST
-    row = {"campaign": "soak", "method": method, "tried": 1, verdict: 1, "note": note}
+    row = {"campaign": "soak", "subject": method, "tried": 1, verdict: 1, "note": note}
     return row | {"seconds": round(time.perf_counter() - began)}
 
 
-def _files(folder: Path) -> list[Path]:
-    return sorted(
-        p for p in folder.rglob("*") if p.is_file() and p.stat().st_size and p.name != ".lock"
-    )
-
-
-def _flip(path: Path, draw: random.Random) -> str:
-    """Flip one bit of a file; where."""
-    content = bytearray(path.read_bytes())
-    byte, bit = draw.randrange(len(content)), draw.randrange(8)
-    content[byte] ^= 1 << bit
-    path.write_bytes(content)
-    return f"{path.parent.name}/{path.name}, byte {byte} of {len(content)}, bit {bit}"
-
-
 def _told(verdict: str, place: str) -> str:
-    """Print which bit ended in something that must not be, so that it can be flipped again."""
-    if verdict in (TRACEBACK, SILENT):
+    """Print what ended in something that must not be, so that it can be done again."""
+    if verdict in (TRACEBACK, SILENT, LOST):
         print(f"{verdict}: {place}", flush=True)
     return verdict
-
-
-__all__ = ["FAULTS", "Subject", "flip_caches", "soak"]

@@ -1,15 +1,16 @@
 """Thousands of damaged inputs at every border, and a count of what each became.
 
-    python benchmarks/reliability/fuzz.py [--mutants 5000] [--seed 0]
+    python benchmarks/reliability/fuzz.py [--mutants 5000] [--seed 0] [--only tables ...]
 
 An input is read, or refused by one of the package's own errors. Anything else is printed with its
-seed and makes the exit code 1.
+seed and makes the exit code 1. The counts are also written to ``fuzz.csv``.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import csv
 import io
 import json
 import random
@@ -22,10 +23,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+import yaml
 from PIL import Image
 
+from rebll_avalanche import Learner
+from rebll_avalanche.checkpointing.checkpoint import (
+    HASHES,
+    STATE,
+    TENSORS,
+    CheckpointFolder,
+    Moment,
+)
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.configuration.recipe import read_recipe
 from rebll_avalanche.errors import RebllError
+from rebll_avalanche.files import file_hash
+from rebll_avalanche.learner.file import read_learner, write_learner
 from rebll_avalanche.pictures import picture_problem, read_picture
+from rebll_avalanche.run_files import read_settings
 from rebll_avalanche.scenario import Scenario
 from rebll_avalanche.tables import read_table
 from rebll_avalanche.tables.voc import read_objects
@@ -83,6 +100,30 @@ ODD: list[Any] = [
     {},
     [[]],
     {"id": 1},
+]
+SETTINGS = {
+    "benchmark": {"name": "scenes", "scenario": "B2-C2", "image_size": 8, "features": None},
+    "model": {"backbone": "vector", "head": "linear"},
+    "method": {"name": "rebll", "mem_size": 6, "alpha": 1.2},
+    "training": {"epochs": 1, "lr": 0.05, "schedule": "cosine"},
+    "evaluation": {"thresholds": [0.8, 0.5]},
+    "sweep": {"method.alpha": [0.5, None]},
+    "seeds": [0, 1],
+    "class_names": ["cat", "dog"],
+}
+TWISTS = [
+    b"!!bool x",
+    b"!!int ''",
+    b"&a [*a]",
+    b"? [a]",
+    b"<<: 3",
+    b"[",
+    b"{",
+    b": ",
+    b"- ",
+    b"\t",
+    b"!",
+    b"*",
 ]
 FORMATS = ("AVIF", "BMP", "DDS", "GIF", "ICO", "JPEG", "JPEG2000", "PCX", "PNG", "PPM", "SGI", "TGA", "TIFF",
            "WEBP")  # fmt: skip
@@ -180,6 +221,60 @@ def scenarios(folder: Path, rng: random.Random) -> None:
         raise RebllError(str(error)) from error
 
 
+def settings(folder: Path, rng: random.Random) -> None:
+    """Settings as the record of a run and as a recipe: their values, and sometimes their bytes."""
+    text = yaml.safe_dump(changed_values(SETTINGS, rng)).encode()
+    path = folder / "config.yaml"
+    path.write_bytes(changed_bytes(text, rng, TWISTS) if rng.random() < 0.5 else text)
+    try:
+        Config.from_dict(read_recipe(path)[0])
+    except ValueError:  # of settings; no message may be anything else
+        read_settings(path)
+    try:
+        Config.from_dict(read_settings(path))
+    except ValueError as error:
+        raise RebllError(str(error)) from error
+
+
+def checkpoints(folder: Path, rng: random.Random) -> None:
+    """Checkpoints whose hashes fit."""
+    kept = CheckpointFolder(folder / "checkpoint")
+    moment = Moment(0, Moment.END)
+    kept.save(moment, {"model": {"w": torch.ones(2)}, "betas": (0.9, 1), 3: {"a"}, "n": [1, None]})
+    place = kept.path / moment.folder
+    state = changed_values(json.loads((place / STATE).read_text()), rng)
+    (place / STATE).write_text(json.dumps(state))
+    if rng.random() < 0.3:
+        (place / TENSORS).write_bytes(changed_bytes((place / TENSORS).read_bytes(), rng, [b"F64"]))
+    hashes = {name: file_hash(place / name) for name in (TENSORS, STATE)}
+    (place / HASHES).write_text(json.dumps(hashes))
+    kept.load(moment)
+
+
+def learners(folder: Path, rng: random.Random) -> None:
+    """Learners' files: their bytes, or what they hold, with hashes that fit."""
+    path = folder / "pets.rebll"
+    if rng.random() < 0.3:
+        write_learner(path, TAUGHT)
+        path.write_bytes(changed_bytes(path.read_bytes(), rng))
+    else:
+        write_learner(path, changed_values(TAUGHT, rng))
+    learner = Learner.load(path)
+    scores = learner.scores(np.zeros((16, 16, 3), np.uint8))
+    assert scores.shape == (1, len(learner.class_names))
+    assert bool(((scores >= 0) & (scores <= 1)).all())
+    assert [str(lesson) for lesson in learner.lessons]
+
+
+def taught() -> dict[str, Any]:
+    """What the file of a learner of two classes holds."""
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 16, 16, 3), dtype=np.uint8)
+    learner = Learner(backbone="test_resnet", pretrained=None, image_size=16)
+    learner.learn((list(pixels), np.tile(np.eye(2), (4, 1))), class_names=["cat", "dog"])
+    with tempfile.TemporaryDirectory() as name:
+        return read_learner(learner.save(Path(name) / "pets.rebll"))
+
+
 def whole_pictures() -> dict[str, bytes]:
     """One small picture in each format that can be written here."""
     picture = Image.effect_noise((16, 12), 90).convert("RGB")
@@ -198,9 +293,13 @@ def whole_pictures() -> dict[str, bytes]:
 
 
 WHOLE = whole_pictures()
+TAUGHT = taught()
 TARGETS: tuple[Callable[[Path, random.Random], None], ...] = (
-    tables, coco, label_studio, xml, pictures, scenarios,
+    tables, coco, label_studio, xml, pictures, scenarios, settings, checkpoints, learners,
 )  # fmt: skip
+
+
+ENDS = ("read", "refused", "others")
 
 
 def main() -> int:
@@ -208,12 +307,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mutants", type=int, default=5000, help="of each kind of input")
     parser.add_argument("--seed", type=int, default=0, help="of the first mutant")
+    names = [target.__name__ for target in TARGETS]
+    parser.add_argument("--only", nargs="+", choices=names, default=names, help="these inputs")
+    parser.add_argument("--counts", type=Path, default=Path(__file__).with_name("fuzz.csv"))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # Pillow's, about damaged notes in pictures
-    failed = 0
-    print(f"{'input':<14}{'mutants':>9}{'read':>9}{'refused':>9}{'others':>9}")
+    found: list[tuple[Any, ...]] = [("input", "mutants", *ENDS)]
     with tempfile.TemporaryDirectory() as name:
-        for target in TARGETS:
+        for target in (target for target in TARGETS if target.__name__ in arguments.only):
             counts: Counter[str] = Counter()
             for number in range(arguments.seed, arguments.seed + arguments.mutants):
                 try:
@@ -226,13 +327,11 @@ def main() -> int:
                     if counts["others"] <= 3:
                         print(f"{target.__name__}, seed {number}:", file=sys.stderr)
                         traceback.print_exc()
-            row = [counts[key] for key in ("read", "refused", "others")]
-            print(
-                f"{target.__name__:<14}{sum(row):>9}" + "".join(f"{count:>9}" for count in row),
-                flush=True,
-            )
-            failed += counts["others"]
-    return 1 if failed else 0
+            found.append((target.__name__, counts.total(), *(counts[end] for end in ENDS)))
+            print(dict(zip(found[0], found[-1], strict=True)), flush=True)
+            with arguments.counts.open("w", newline="") as stream:
+                csv.writer(stream, lineterminator="\n").writerows(found)
+    return 1 if any(row[-1] for row in found[1:]) else 0
 
 
 if __name__ == "__main__":

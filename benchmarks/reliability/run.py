@@ -1,15 +1,16 @@
-"""Try to break runs and caches, and count what happens.
+"""Try to break runs, learners and caches, and count what happens.
 
-    python benchmarks/reliability/run.py [--kills 200] [--calls 200] [--faults 200] [--flips 500]
-        [--cache-flips 200] [--writers 20] [--soak 100] [--methods rebll er] [--seed 0]
+    python benchmarks/reliability/run.py [--kills 1000] [--commands 20] [--faults 400] [--damage 1000]
+        [--cache-damage 200] [--writers 40] [--soak 300] [--subjects rebll ...] [--seed 0]
+        [--counts counts.csv]
 
-Every campaign adds a row to ``counts.csv`` beside this file. A trial ends in one of
+Every campaign is a row of ``counts.csv``, which is written anew. A trial ends in one of
 
-- same: the run went on, or the data were read or built again, to the very same bits;
+- same: the work went on, or the data were read or built again, to the very same bits;
 - refused: an error in one line says what is wrong; nothing wrong was shown;
 - lost: the folder is of no use any more although nothing but the process or one write has failed;
 - traceback: an error that nobody has foreseen;
-- silent: other results than those of an undisturbed run, without a word.
+- silent: other results than those of undisturbed work, without a word.
 
 The last three must be 0; the exit code says whether they are.
 """
@@ -32,17 +33,19 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-COUNTS = HERE / "counts.csv"
-SAME, LOST, SILENT = "same", "lost", "silent"
-ENDS = (SAME, "refused", LOST, "traceback", SILENT)
-BAD = (LOST, "traceback", SILENT)
+ENDS = ("same", "refused", "lost", "traceback", "silent")
+BAD = ("lost", "traceback", "silent")
+FIELDS = ("campaign", "subject", "tried", *ENDS, "seconds", "note")
+# Flushing costs nothing in memory, and a process that is killed loses no writes there either. What a
+# disk would lose is simulated by faults.c.
+MEMORY = Path("/dev/shm")
 
 
-def with_failing_disk(root: Path) -> None:
+def with_failing_disk() -> None:
     """Start this program again behind the shim, which is compiled now."""
     if "RELIABILITY_SHIM" in os.environ:
         return
-    shim = root / "faults.so"
+    shim = Path(tempfile.mkdtemp(prefix="reliability-")) / "faults.so"
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         sys.exit("disk faults need a C compiler; install one, or give --faults 0")
@@ -55,80 +58,97 @@ def with_failing_disk(root: Path) -> None:
 def main() -> int:
     """Run every campaign that is asked for; 1 if anything was lost or silently wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--kills", type=int, default=200, help="SIGKILLs at random times")
-    parser.add_argument("--calls", type=int, default=200, help="SIGKILLs at random file calls")
-    parser.add_argument("--faults", type=int, default=200, help="failing writes, of four kinds")
-    parser.add_argument("--flips", type=int, default=500, help="flipped bits in runs")
-    parser.add_argument("--cache-flips", type=int, default=200, help="flipped bits in caches")
-    parser.add_argument("--writers", type=int, default=20, help="pairs of runs in one folder")
-    parser.add_argument("--soak", type=int, default=100, help="experiences of one long run")
-    parser.add_argument("--methods", nargs="+", default=["rebll", "er"])
+    parser.add_argument("--kills", type=int, default=1000, help="SIGKILLs, half at file calls")
+    parser.add_argument("--commands", type=int, default=20, help="SIGKILLs of the command line")
+    parser.add_argument("--faults", type=int, default=400, help="failing writes, of four kinds")
+    parser.add_argument(
+        "--damage", type=int, default=1000, help="damaged files, a third unfinished"
+    )
+    parser.add_argument("--cache-damage", type=int, default=200, help="damaged files of caches")
+    parser.add_argument("--writers", type=int, default=40, help="pairs of processes in one folder")
+    parser.add_argument("--soak", type=int, default=300, help="experiences of one long run")
+    parser.add_argument("--subjects", nargs="+", help="only these, as the table names them")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--counts", type=Path, default=HERE / "counts.csv", help="where to count")
     arguments = parser.parse_args()
-    root = Path(tempfile.mkdtemp(prefix="reliability-"))
     if arguments.faults:
-        with_failing_disk(root)
+        with_failing_disk()
+    root = Path(tempfile.mkdtemp(prefix="reliability-", dir=MEMORY if MEMORY.is_dir() else None))
     os.environ["XDG_CACHE_HOME"] = str(root / "cache")
     sys.path.insert(0, str(HERE))
     warnings.simplefilter("ignore")
     import torch
 
     torch.set_num_threads(1)
-    import campaigns
-
-    draw = random.Random(arguments.seed)
     found: list[dict[str, Any]] = []
     try:
-        for method in arguments.methods:
-            subject = campaigns.Subject(method, root)
-            share = len(arguments.methods)
-            plans = [
-                ("kills at random times", arguments.kills, subject.kill_at_times),
-                ("kills at file calls", arguments.calls, subject.kill_at_calls),
-                *(
-                    (f"disk: {fault}", arguments.faults // 4, subject.failing(fault))
-                    for fault in campaigns.FAULTS
-                    if arguments.faults
-                ),
-                ("bits of a finished run", 2 * arguments.flips // 3, subject.flip_finished),
-                ("bits of a stopped run", arguments.flips // 3, subject.flip_stopped),
-                ("two writers", arguments.writers, subject.two_writers),
-            ]
-            for name, number, trials in plans:
-                if number // share:
-                    found.append(tally(name, method, trials(number // share, draw)))
-        if arguments.cache_flips:
-            flips = campaigns.flip_caches(arguments.cache_flips, draw, root)
-            found.append(tally("bits of caches", "", flips))
-        if arguments.soak:
-            found.append(campaigns.soak(arguments.soak, arguments.methods[0], root))
-            write(found[-1])
+        for row in campaigns(arguments, root):
+            found.append(row)
+            print(row, flush=True)
+            write(found, arguments.counts)
     finally:
         shutil.rmtree(root, ignore_errors=True)
+        if shim := os.environ.get("RELIABILITY_SHIM"):
+            shutil.rmtree(Path(shim).parent, ignore_errors=True)
     return 1 if any(row.get(end) for row in found for end in BAD) else 0
 
 
-def tally(name: str, method: str, trials: Iterator[str]) -> dict[str, Any]:
-    """Count how trials end, and say so."""
+def campaigns(arguments: argparse.Namespace, root: Path) -> Iterator[dict[str, Any]]:
+    """One row after the other."""
+    from campaigns import Campaigns, flip_caches, kill_commands, soak
+    from processes import FAULTS
+    from subjects import File, Run, Served
+
+    draw = random.Random(arguments.seed)
+    # What trains has the most states to be stopped in.
+    shares = {
+        Run("rebll"): 0.3,
+        Run("er"): 0.1,
+        Run("closed-form"): 0.2,
+        File(root, "closed-form"): 0.2,
+        File(root, "rebll"): 0.1,
+        Served(root, "closed-form"): 0.1,
+    }
+    for subject, share in shares.items():
+        if arguments.subjects and subject.name not in arguments.subjects:
+            continue
+        tried = Campaigns(subject, root)
+        plans = [
+            ("kills at random times", arguments.kills / 2, tried.kill_at_times),
+            ("kills at file calls", arguments.kills / 2, tried.kill_at_calls),
+            *((f"disk: {kind}", arguments.faults / 4, tried.failing(kind)) for kind in FAULTS),
+            ("damaged, finished", 2 * arguments.damage / 3, tried.damage_finished),
+            ("damaged, stopped", arguments.damage / 3, tried.damage_stopped),
+            ("two writers", arguments.writers, tried.two_writers),
+        ]
+        for name, number, trials in plans:
+            if mine := round(number * share):
+                yield tally(name, subject.name, trials(mine, draw))
+    if arguments.commands:
+        trials = kill_commands(arguments.commands, draw, root)
+        yield tally("kills of the command", "rebll run", trials)
+    if arguments.cache_damage:
+        trials = flip_caches(arguments.cache_damage, draw, root)
+        yield tally("damaged caches", "", trials)
+    if arguments.soak:
+        yield soak(arguments.soak, "rebll", root)
+
+
+def tally(name: str, subject: str, trials: Iterator[str]) -> dict[str, Any]:
+    """Count how trials end."""
     began = time.perf_counter()
     counts = Counter(trials)
-    row = {"campaign": name, "method": method, "tried": counts.total()}
+    row = {"campaign": name, "subject": subject, "tried": counts.total()}
     row |= {end: counts[end] for end in ENDS}
-    row["seconds"] = round(time.perf_counter() - began)
-    write(row)
-    return row
+    return row | {"seconds": round(time.perf_counter() - began)}
 
 
-def write(row: dict[str, Any]) -> None:
-    """Show a row and add it to the table."""
-    print(row, flush=True)
-    fields = ["campaign", "method", "tried", *ENDS, "seconds", "note"]
-    fresh = not COUNTS.exists()
-    with COUNTS.open("a", newline="") as lines:
-        writer = csv.DictWriter(lines, fields, lineterminator="\n")
-        if fresh:
-            writer.writeheader()
-        writer.writerow(row)
+def write(rows: list[dict[str, Any]], path: Path) -> None:
+    """The table so far."""
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What grows with classes, memory and experiences, and how: numbers and one plot.
 
-    python benchmarks/speed/growth.py --output benchmarks/speed/growth.png
+    python benchmarks/speed/growth.py --output outputs/growth.png
 
 A small network on random images in memory; CPU time of one thread. A step is a batch of 32 with 32
 memory images and a teacher; evaluation and relabelling are those of the last experience, or of the
@@ -159,13 +159,14 @@ def draw(results: dict[str, dict[int, Cost]], path: Path) -> None:
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("CPU milliseconds")
     panels[1].legend(fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 
 
 def main() -> None:
     """Measure, print, draw."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("benchmarks/speed/growth.png"))
+    parser.add_argument("--output", type=Path, default=Path("outputs/growth.png"))
     parser.add_argument("--rounds", type=int, default=2)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import runpy
 import sys
 import warnings
 from collections.abc import Callable
@@ -22,15 +23,15 @@ with warnings.catch_warnings():
     import figures
     import pages
     import results
+    import tutorials
 
 ROOT = Path(__file__).parents[2]
 # Files outside docs/ that the site shows, at the same place as in the repository.
 TAKEN_OVER = [
     *("SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *("benchmarks/RESULTS.md", "benchmarks/REPRODUCIBILITY.md"),
+    "benchmarks/RESULTS.md",
     *(f"benchmarks/results/{path.name}" for path in ROOT.glob("benchmarks/results/*.md")),
-    *("benchmarks/closed_form/RESULTS.md", "benchmarks/closed_form/reliability.png"),
-    *("benchmarks/speed/RESULTS.md", "benchmarks/speed/growth.png"),
+    "benchmarks/speed/RESULTS.md",
 ]
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s:]+)(#[^)]*)?\)")
 _FIGURE = re.compile(r"!\[([^\]]*)\]\((?:\.\./)*figures/([\w-]+)\.svg\)")
@@ -39,11 +40,34 @@ _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>'
 
 
 @cache
+def drawn() -> dict[str, str | bytes]:
+    """Pages written by hand, with tables below them that are drawn from measured rows."""
+    paper, closed_form = ROOT / "benchmarks/paper", ROOT / "benchmarks/closed_form"
+    compare, report = _script(paper / "compare.py"), _script(closed_form / "report.py")
+    rows = report["read_rows"](closed_form / "results.csv")
+    return {
+        "benchmarks/paper/README.md": compare["page_of"](paper / "measured.csv"),
+        "benchmarks/closed_form/notes.md": report["page"](rows),
+        "benchmarks/closed_form/reliability.png": report["reliability"](rows),
+    }
+
+
+def _script(path: Path) -> dict[str, Any]:
+    """The names of a script, which imports the files beside it."""
+    sys.path.insert(0, str(path.parent))
+    try:
+        return runpy.run_path(str(path))
+    finally:
+        sys.path.remove(str(path.parent))
+
+
+@cache
 def made() -> dict[str, str]:
     """Pages that no file holds."""
     return {
         **pages.method_pages(),
         **pages.reference_pages(),
+        **tutorials.pages(),
         "results.md": results.page(),
     }
 
@@ -63,6 +87,8 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(File.generated(config, path, content=text))
     colours = File.generated(config, "assets/figures.css", content=figures.stylesheet())
     files.append(colours)
+    for path, content in drawn().items():
+        files.append(File.generated(config, path, content=content))
     for path in TAKEN_OVER:
         files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
     return files
@@ -79,7 +105,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 def relinked(link: re.Match[str], uri: str, find: Callable[[str], Any]) -> str:
     """A link to a file of the repository: to its page, or, where it has none, just its text."""
-    place = uri if uri in TAKEN_OVER or uri in made() else f"docs/{uri}"
+    place = uri if uri in TAKEN_OVER or uri in made() or uri in drawn() else f"docs/{uri}"
     target = normpath(join(dirname(place), link[2]))
     shown = "index.md" if target == "README.md" else target.removeprefix("docs/")
     if find(shown):

@@ -150,7 +150,7 @@ def closed_form() -> list[str]:
     )
     return [
         "## Heads on frozen features",
-        "Rows of `benchmarks/closed_form/results.csv`; [what each is](benchmarks/closed_form/RESULTS.md).",
+        "Rows of `benchmarks/closed_form/results.csv`; [what each is](benchmarks/closed_form/notes.md).",
         table(headings, lines),
     ]
 

@@ -84,5 +84,5 @@ def _report(name: str, files: ImageFiles, problems: dict[int, str], on_error: st
     kind = MissingFileError if set(problems.values()) == {"missing"} else PictureError
     raise kind(
         f"{message}; repair them, or skip them: on_error='skip' in Python, --benchmark.on_error skip on "
-        "a command line (rebll extend: --on-error skip)"
+        "a command line"
     )

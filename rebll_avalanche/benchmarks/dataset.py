@@ -13,6 +13,7 @@ from torch.utils.data import Dataset, default_collate
 
 from rebll_avalanche.benchmarks.cache import ImageCache
 from rebll_avalanche.benchmarks.images import ImageArray, Rows, Source
+from rebll_avalanche.benchmarks.targets import LabelView
 from rebll_avalanche.benchmarks.transforms import only_unit_range, unit_batch
 
 
@@ -48,7 +49,7 @@ class Samples(Dataset[tuple[Any, Tensor]]):
         collate
     )  # Avalanche's data sets take it over, and their loaders with them
 
-    def __init__(self, source: Source, indices: Tensor, targets: Tensor) -> None:
+    def __init__(self, source: Source, indices: Tensor, targets: Tensor | LabelView) -> None:
         self.source = source
         # NumPy, because reading single numbers is ten times as fast as in torch.
         self.indices = indices.numpy()

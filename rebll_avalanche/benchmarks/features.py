@@ -139,7 +139,7 @@ class FrozenFeatures:
         make = KeepAspect if self._keep_aspect else evaluation_transform
         transform = make(self._image_size)
         if self._until is not None:
-            return _computed(partial(_map_of, self._model, self._until), pictures, transform)
+            return computed(partial(_map_of, self._model, self._until), pictures, transform)
         vectors = pooled_features(self._model, pictures, transform)
         if not self.windows:
             return vectors
@@ -150,6 +150,12 @@ class FrozenFeatures:
     def model(self) -> MultiLabelModel:
         """The backbone, in evaluation mode, with a head that knows no class."""
         return self._model
+
+    @property
+    def num_bytes(self) -> int:
+        """Of the pooled features of one image."""
+        length: int = self._model.head.in_features  # type: ignore[assignment]
+        return 4 * length
 
     def weights_hash(self) -> str:
         """Of the weights themselves, wherever they came from."""
@@ -213,6 +219,32 @@ class SideBySide:
         """The same of any pictures, computed now and not kept."""
         return torch.cat([maker.of(pictures) for maker in self._makers], dim=-1)
 
+    @property
+    def num_bytes(self) -> int:
+        """Of the pooled features of one image."""
+        return sum(maker.num_bytes for maker in self._makers)
+
+    def weights_hash(self) -> str:
+        """Of the weights of all backbones."""
+        together = " ".join(maker.weights_hash() for maker in self._makers)
+        return hashlib.sha256(together.encode()).hexdigest()
+
+    def backbone_state(self) -> dict[str, Tensor]:
+        """The weights themselves, those of each backbone behind its number."""
+        return {
+            f"{number}.{name}": tensor
+            for number, maker in enumerate(self._makers)
+            for name, tensor in maker.backbone_state().items()
+        }
+
+    def load_weights(self, state: Mapping[str, Tensor]) -> None:
+        """Take what :meth:`backbone_state` gave, of the same backbones."""
+        for number, maker in enumerate(self._makers):
+            own = f"{number}."
+            maker.load_weights(
+                {name[len(own) :]: state[name] for name in state if name.startswith(own)}
+            )
+
 
 def check_same_weights(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse feature weights other than those a run was trained with.
@@ -242,15 +274,15 @@ def pooled_features(model: nn.Module, source: Pictures, transform: Transform) ->
 
     Args:
         model: A model in evaluation mode, with a method ``features``.
-        source: Images that decode, at least one.
+        source: Images; those that do not decode get a vector of zeros.
         transform: Converts an image to the model's input.
     """
-    return _computed(lambda x: model.features(x).mean(dim=(2, 3)), source, transform)  # type: ignore[operator]
+    return computed(lambda x: model.features(x).mean(dim=(2, 3)), source, transform)  # type: ignore[operator]
 
 
 def window_features(model: nn.Module, source: Pictures, transform: Transform) -> Tensor:
     """Pooled features of windows of every image: ``[images, windows, channels]``."""
-    return _computed(lambda x: window_means(model.features(x)), source, transform)  # type: ignore[operator]
+    return computed(lambda x: window_means(model.features(x)), source, transform)  # type: ignore[operator]
 
 
 def _map_of(model: nn.Module, name: str, batch: Tensor) -> Tensor:
@@ -300,8 +332,9 @@ class _Some:
     def __reduce__(self) -> tuple[Any, ...]:
         """To another process go these pictures only, and of files only their names."""
         if isinstance(self._pictures, ImageFiles):
-            return ImageFiles, ([self._pictures.path(index) for index in self._indices],)
-        return list, ([self[number] for number in range(len(self))],)
+            files = [self._pictures.path(index) for index in self._indices]
+            return _Some, (ImageFiles(files), range(len(files)))
+        return _Some, ([self[number] for number in range(len(self))], range(len(self)))
 
 
 def _usable(pictures: Pictures) -> list[int]:
@@ -327,25 +360,29 @@ def _in_turn(maker: FrozenFeatures, blocks: Sequence[_Some]) -> Iterator[Tensor]
 
 
 @torch.inference_mode()
-def _computed(
+def computed(
     function: Callable[[Tensor], Tensor], source: Pictures, transform: Transform
 ) -> Tensor:
-    """Apply a function to all images, in batches of one image size."""
-    computed: Tensor | None = None
+    """Apply a function of batches to all images, in batches of one image size; zeros where one is broken."""
+    usable = _usable(source)
+    result: Tensor | None = None
     waiting: dict[torch.Size, dict[int, Tensor]] = {}
 
     def pixels(size: torch.Size) -> int:
         return len(waiting[size]) * size[-2] * size[-1]
 
     def look_at(size: torch.Size) -> None:
-        nonlocal computed
+        nonlocal result
         batch = waiting.pop(size)
         found = function(torch.stack(list(batch.values())))
-        if computed is None:
-            computed = torch.zeros(len(source), *found.shape[1:])
-        computed[list(batch)] = found
+        if result is None:
+            result = torch.zeros(len(source), *found.shape[1:])
+        result[list(batch)] = found
 
-    for index in range(len(source)):
+    counted = isinstance(source, _Some)  # by whoever has cut the blocks
+    for index in tqdm(
+        usable, desc="features", unit="picture", disable=counted or None, leave=False
+    ):
         picture = transform(source[index])
         size = picture.shape
         waiting.setdefault(size, {})[index] = picture
@@ -355,5 +392,6 @@ def _computed(
             look_at(max(waiting, key=pixels))
     for size in list(waiting):
         look_at(size)
-    assert computed is not None
-    return computed.clone()
+    if result is None:
+        raise ValueError("no image to compute features of; pass at least one")
+    return result.clone()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from rebll_avalanche.benchmarks.dataset import MultiLabelDataset, Samples
 from rebll_avalanche.benchmarks.images import ImageFiles, Rows, Source
 from rebll_avalanche.benchmarks.kept import KeptPictures
 from rebll_avalanche.benchmarks.streams import Annotations, Part
-from rebll_avalanche.benchmarks.targets import MultiLabelTargets
+from rebll_avalanche.benchmarks.targets import LabelView, MultiLabelTargets
 from rebll_avalanche.benchmarks.transforms import (
     Transform,
     evaluation_transform,
@@ -81,6 +81,10 @@ class MultiLabelExperience(DatasetExperience):
         """Keep the decoded images of these samples in memory, because they are read repeatedly."""
         if isinstance(self._source, KeptPictures):
             self._source.keep(self.current_experience, self.image_indices[samples].tolist())
+
+    def raw_input(self, sample: int) -> tuple[Source, int]:
+        """The source of a sample and its index there; what it gives is before any transform."""
+        return self._source, int(self.image_indices[sample])
 
     @property
     def full_targets(self) -> Tensor:
@@ -224,10 +228,8 @@ class MultiLabelBenchmark(CLScenario):
                     f"experience {step} of the {name} stream {what}: no image has {names or 'come'}; "
                     "merge it with another experience or add images"
                 )
-            targets = torch.full((len(indices), self.num_classes), UNKNOWN)
-            targets[:, columns] = labels[indices][:, columns]
-            if self._missing == "negative":
-                targets.nan_to_num_(nan=0.0)
+            unknown = 0.0 if self._missing == "negative" else UNKNOWN
+            targets = LabelView(labels, indices, columns, unknown)
             experiences.append(
                 MultiLabelExperience(
                     dataset=self._dataset(source, indices, targets, training=name == "train"),
@@ -242,17 +244,37 @@ class MultiLabelBenchmark(CLScenario):
         return EagerCLStream(name, experiences, benchmark=self)
 
     def _dataset(
-        self, source: Source, indices: Tensor, targets: Tensor, training: bool
+        self, source: Source, indices: Tensor, targets: Tensor | LabelView, training: bool
     ) -> AvalancheDataset:
-        groups = dict(self._transforms)  # a copy: Avalanche modifies it
+        chosen = self._transforms
         if source.pictures:
-            groups = {group: for_pictures(own or self._fallback) for group, own in groups.items()}
-        dataset = MultiLabelDataset(
-            [Samples(source, indices, targets)],
-            data_attributes=[MultiLabelTargets(targets)],
-            transform_groups=TransformGroups(groups),
-        )
+            chosen = {group: own or self._fallback for group, own in chosen.items()}
+        dataset = labelled_dataset(source, indices, targets, chosen)
         return dataset if training else dataset.eval()
+
+
+def labelled_dataset(
+    source: Source,
+    indices: Tensor,
+    targets: Tensor | LabelView,
+    transforms: Mapping[str, Transform | None],
+) -> MultiLabelDataset:
+    """The data set of an experience.
+
+    Args:
+        source: The inputs.
+        indices: Of its samples in the source.
+        targets: Their labels.
+        transforms: Of inputs, for ``"train"`` and ``"eval"``.
+    """
+    groups = dict(transforms)  # a copy: Avalanche modifies it
+    if source.pictures:
+        groups = {group: for_pictures(own) for group, own in groups.items() if own is not None}
+    return MultiLabelDataset(
+        [Samples(source, indices, targets)],
+        data_attributes=[MultiLabelTargets(targets)],
+        transform_groups=TransformGroups(groups),
+    )
 
 
 def multilabel_benchmark(

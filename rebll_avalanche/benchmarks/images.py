@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from rebll_avalanche.benchmarks.contents import Content, contents
-from rebll_avalanche.pictures import picture_problem, read_picture, to_rgb
+from rebll_avalanche.pictures import decode_picture, picture_problem, read_picture, to_rgb
 
 
 class Source(Protocol):
@@ -57,6 +57,25 @@ class ImageFiles:
         """A hash of each file, and whether it decodes; cached by content."""
         paths = [os.fsdecode(path) for path in self.encoded]
         return contents(paths, picture_problem, doing="checking pictures")
+
+
+class EncodedPictures:
+    """Pictures as the bytes of their files.
+
+    Args:
+        contents: JPEG or PNG.
+    """
+
+    pictures = True
+
+    def __init__(self, contents: Sequence[bytes]) -> None:
+        self.contents = contents
+
+    def __len__(self) -> int:
+        return len(self.contents)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        return decode_picture(self.contents[index])
 
 
 class ImageArray:

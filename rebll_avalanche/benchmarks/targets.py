@@ -10,6 +10,46 @@ import torch
 from avalanche.benchmarks.utils.data_attribute import DataAttribute
 from torch import Tensor
 
+from rebll_avalanche.labels import UNKNOWN
+
+
+class LabelView:
+    """The labels of some images, annotated for some classes, in a matrix that experiences share.
+
+    Rows are copied when they are asked for: a copy per experience would need memory in proportion to
+    experiences x images x classes.
+
+    Args:
+        labels: ``[all images, classes]``.
+        rows: The images, in order.
+        columns: The annotated classes; all others are unknown.
+        unknown: What stands for an unknown label.
+    """
+
+    ndim = 2
+
+    def __init__(
+        self, labels: Tensor, rows: Tensor, columns: Sequence[int], unknown: float = UNKNOWN
+    ) -> None:
+        self._labels = labels
+        self._rows = rows
+        self._annotated = torch.zeros(labels.shape[1], dtype=torch.bool)
+        self._annotated[list(columns)] = True
+        self._unknown = unknown
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Images and classes."""
+        return len(self._rows), self._labels.shape[1]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        """Rows by number, slice or tensor."""
+        found = self._labels[self._rows[index]].float()
+        return found.where(self._annotated & ~found.isnan(), self._unknown)
+
 
 class MultiLabelTargets(DataAttribute):
     """The ``targets`` of a data set: one row of labels per sample, NaN where not annotated.
@@ -22,22 +62,30 @@ class MultiLabelTargets(DataAttribute):
         name: The attribute's name in data sets.
     """
 
-    def __init__(self, data: Tensor, name: str = "targets") -> None:
+    def __init__(self, data: Tensor | LabelView, name: str = "targets") -> None:
         if data.ndim != 2:
             raise ValueError(f"expected [samples, classes], got targets of {tuple(data.shape)}")
         super().__init__(data, name, use_in_getitem=False)
         self._count: dict[int, int] | None = None
         self._val_to_idx: dict[int, list[int]] | None = None
 
-    def _normalize_sequence(self, seq: Tensor) -> Tensor:
+    def _normalize_sequence(self, seq: Tensor | LabelView) -> Tensor | LabelView:
         # Avalanche converts tensors to nested lists here, which is slow and not hashable either.
         return seq
 
     @property
     def data(self) -> Tensor:
         """The labels as one tensor."""
-        data: Tensor = self._data
+        data: Tensor = self._data[:]
         return data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, item: Any) -> Tensor:
+        """The labels of one sample, or of several."""
+        labels: Tensor = self._data[item]
+        return labels
 
     @property
     def count(self) -> dict[int, int]:
@@ -57,16 +105,16 @@ class MultiLabelTargets(DataAttribute):
     def val_to_idx(self) -> dict[int, list[int]]:
         """The positions of the positive samples of each class that has any."""
         if self._val_to_idx is None:
+            data = self.data
             self._val_to_idx = {
-                column: (self.data[:, column] == 1).nonzero().flatten().tolist()
-                for column in self.count
+                column: (data[:, column] == 1).nonzero().flatten().tolist() for column in self.count
             }
         return self._val_to_idx
 
     def subset(self, indices: Sequence[int]) -> MultiLabelTargets:
         """The labels of some samples."""
         rows = torch.from_numpy(np.fromiter(indices, dtype=np.int64, count=len(indices)))
-        return MultiLabelTargets(self.data[rows], self.name)
+        return MultiLabelTargets(self._data[rows], self.name)
 
     def concat(self, other: Any) -> MultiLabelTargets:
         """These labels followed by others of the same name."""

@@ -37,25 +37,26 @@ class RidgeLearner:
 
     Args:
         num_features: Length of the vectors.
-        unknown: Target for a missing label of a class that was known when the image arrived (classes
-            that arrive later are absent): ``"negative"``: 0; ``"shrunk"``: ``shrink`` times the head's
-            score; ``"hard"``: 1 if its probability was above ``threshold``; ``"soft"``: that
-            probability. ``"auto"`` is ``"negative"`` if images are observed to repeat with the classes
-            of each experience, and ``"shrunk"`` otherwise.
+        unknown: Target for a missing label of a class that was known when the image arrived:
+            ``"negative"``: absent; ``"shrunk"``: ``shrink`` times the head's own score; ``"hard"``: 1 if
+            the current head's probability is above ``threshold``; ``"soft"``: that probability;
+            ``"auto"``: absent if images of earlier classes are observed to repeat, else ``"shrunk"``.
+            Classes that arrive later are absent.
         threshold: For ``"hard"``.
         shrink: Factor of the score for ``"shrunk"`` and ``"auto"``.
         gamma: The ridge penalty; by default chosen by generalised cross-validation.
         per_class_gamma: Choose one penalty per class.
+        keep: What is stored besides the sums: ``"sums"``: nothing; ``"labels"``: a fingerprint and the
+            labels of every image, so that a repeated image is not counted twice and an image given again
+            can be corrected or forgotten; ``"vectors"``: its features too, so that it need not be given
+            again. If every experience has all images of its classes, the head equals the one fitted to
+            all labels, unless only sums are kept.
         calibration: How scores become log-odds: ``"logistic"``, three coefficients fitted to held-out
             scores (:class:`~rebll_avalanche.closed_form.calibration.ScoreCalibration`);
             ``"gaussian"``, from the sums alone; ``"none"``, plain scores.
         intercept: Fit an intercept.
         weighting: ``"equal"``, or ``"inverse_sqrt"``: an image's weight is the mean of
             ``1 / sqrt(images of the class)`` over its classes, relative to the mean over all classes.
-        keep: What is stored besides the sums. ``"sums"``: nothing, so a repeated image counts as
-            another one. ``"labels"``: a fingerprint and the labels of each image, so that it counts
-            once, and can be corrected or forgotten when its vector is given again. ``"vectors"``: its
-            vector too, so that nothing has to be given again.
     """
 
     def __init__(
@@ -67,10 +68,10 @@ class RidgeLearner:
         shrink: float = 0.5,
         gamma: float | None = None,
         per_class_gamma: bool = False,
+        keep: Keep = "labels",
         calibration: Calibration = "logistic",
         intercept: bool = True,
         weighting: Weighting = "equal",
-        keep: Keep = "labels",
     ) -> None:
         check_choice("unknown", unknown, get_args(UnknownAs))
         check_choice("weighting", weighting, get_args(Weighting))

@@ -16,7 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", type=Path, help="write the table there")
     parser.add_argument("--html", type=Path, help="write a page with the pictures there")
     parser.add_argument(
-        "--images", type=Path, nargs="*", default=[], help="folders where pictures may still be"
+        "--images",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="folders where pictures may still be; else small copies from the learner are shown",
     )
 
 
@@ -27,10 +31,11 @@ def run(arguments: argparse.Namespace) -> int:
     from rebll_avalanche.learner.audit_page import as_csv, as_page, as_text
     from rebll_avalanche.words import printable
 
-    suspects = Learner.load(arguments.learner).audit(arguments.count)
+    learner = Learner.load(arguments.learner)
+    suspects = learner.audit(arguments.count)
     if arguments.csv:
         write_text(arguments.csv, as_csv(suspects))
     if arguments.html:
-        write_text(arguments.html, as_page(suspects, arguments.images))
+        write_text(arguments.html, as_page(suspects, arguments.images, learner.thumbnail))
     print(printable(as_text(suspects)))
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -92,7 +91,6 @@ def _given(trained: TrainedModel, names: list[str], problems: Problems) -> Itera
 def _tested(trained: TrainedModel, count: int) -> Iterator[Shown]:
     """Test images with their labels, chosen by position and never by score."""
     import torch
-    from torch.nn.functional import pad
 
     from rebll_avalanche.benchmarks.transforms import as_pillow
     from rebll_avalanche.labels import label_matrix
@@ -101,8 +99,6 @@ def _tested(trained: TrainedModel, count: int) -> Iterator[Shown]:
     config = replace(trained.config, benchmark=trained.config.benchmark.of_pictures())
     dataset = build_benchmark(config).test_stream[-1].dataset
     labels = label_matrix(dataset)[:, : len(trained.class_names)]
-    # These images are not annotated for classes that the run was extended by later.
-    labels = pad(labels, (0, len(trained.class_names) - labels.shape[1]), value=math.nan)
     several = (labels.nan_to_num(0).sum(dim=1) >= 2).nonzero().flatten()
     pool = several if len(several) >= count else torch.arange(len(labels))
     places = torch.linspace(0, len(pool) - 1, min(count, len(pool))).round().long()

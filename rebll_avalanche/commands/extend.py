@@ -1,49 +1,39 @@
-"""``rebll extend``: train a finished run on new classes."""
+"""``rebll extend``: a finished run goes on learning, as a learner in a file of its own."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-HELP = """Train a finished run on new classes, for example: rebll extend runs/mine new_labels.csv.
-Each row of the table has a file name and its labels. After an interruption, the same command continues."""
+from rebll_avalanche.commands.learn import add_lesson, print_lesson
+
+HELP = """Teach a finished run more, for example: rebll extend runs/mine more.csv --images photos. The run's
+images and tables are not needed. The run is opened as a learner, which learns the table with the run's
+method and is written to runs/mine.rebll; the next table goes on from there, and the run stays as it is."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Which run, which table, where to."""
     parser.add_argument("run", type=Path, help="the folder of a finished run")
-    parser.add_argument("labels", type=Path, help="CSV file: file name, labels")
-    parser.add_argument(
-        "--images", type=Path, help="folder of the new images; by default the table's folder"
-    )
-    parser.add_argument(
-        "--test-size",
-        type=float,
-        default=0.2,
-        help="fraction of the new images to test on, if the table has no column 'split'",
-    )
-    parser.add_argument(
-        "--on-error",
-        choices=("raise", "skip"),
-        help="refuse broken new images, or skip them; by default as in the run",
-    )
+    add_lesson(parser)
+    parser.add_argument("--to", type=Path, help="the learner's file; RUN.rebll")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train, and print the results."""
-    from rebll_avalanche.commands.run import print_records
+    """Open or go on, learn, and say what came of it."""
     from rebll_avalanche.process import stop_on_terminate
 
     stop_on_terminate()
-    from rebll_avalanche.running.extend import extend_run
+    from rebll_avalanche.learner import Learner
+    from rebll_avalanche.learner.held import changing
+    from rebll_avalanche.run_files import config_of
 
-    images = arguments.images or arguments.labels.parent
-    records = extend_run(
-        arguments.run,
-        arguments.labels,
-        images,
-        test_size=arguments.test_size,
-        on_error=arguments.on_error,
+    folder: Path = arguments.run
+    config_of(folder)  # raises if there is no run
+    file = arguments.to or folder.with_name(f"{folder.resolve().name}.rebll")
+    with changing(file, lambda: Learner.from_run(folder)) as learner:
+        print_lesson(learner, arguments)
+    print(
+        f"\n{file} knows {len(learner.class_names)} classes; ask it: rebll predict {file} PICTURES"
     )
-    print_records(arguments.run, records)
     return 0

@@ -8,6 +8,11 @@ from pathlib import Path
 HELP = """Teach and ask a learner in the browser, for example: rebll serve city.rebll. The file is made
 with the first lesson if it is not there. Programs use the same address; it describes itself under /docs."""
 
+# Nobody can open a link to these.
+EVERY_ADDRESS = ("0.0.0.0", "::")
+# Beyond so many, those who have no token yet could use up the memory.
+MOST_CONNECTIONS = 200
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which learner, where."""
@@ -45,9 +50,16 @@ def run(arguments: argparse.Namespace) -> int:
         port = listener.getsockname()[1]
         learner = Learner.load(path) if path.exists() else Learner()
         app = make_app(learner, path, token=token)
-        host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+        host = socket.gethostname() if arguments.host in EVERY_ADDRESS else arguments.host
+        host = f"[{host}]" if ":" in host else host
         # After the hash, so that no browser sends it and no log keeps it.
         print(f"http://{host}:{port}/" + (f"#token={token}" if token else ""), flush=True)
-        config = uvicorn.Config(app, log_level="warning", server_header=False, lifespan="on")
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            server_header=False,
+            lifespan="on",
+            limit_concurrency=MOST_CONNECTIONS,
+        )
         uvicorn.Server(config).run(sockets=[listener])
     return 0

@@ -19,20 +19,27 @@ def parse(argv: Sequence[str]) -> Any:
     """Parse the recipe, what to vary, and the folder."""
     from rebll_avalanche.configuration.parse import parse_study
     from rebll_avalanche.configuration.study import plan
+    from rebll_avalanche.configuration.values import from_text
 
     def more(parser: Any) -> None:
         own = "by default the recipe's"
         parser.add_argument("--methods", nargs="+", type=str, help=f"names, or all; {own}")
         parser.add_argument("--scenarios", "--scenario", nargs="+", type=str, help=own)
         parser.add_argument("--seeds", nargs="+", type=int, help=own)
-        parser.add_argument("--jobs", type=int, default=1, help="number of parallel runs")
+        parser.add_argument(
+            "--jobs",
+            default="1",
+            help="number of parallel runs; auto: one per core, or 1 with a GPU (default: 1)",
+        )
         add_cluster_options(parser, threads="threads per run; by default jobs share the cores")
         parser.add_argument(
             "--folder", help="folder of runs and table; by default runs, or runs/PROFILE"
         )
 
     config, study, arguments = parse_study(argv, prog="rebll table", description=HELP, extend=more)
-    check_counts(arguments, "jobs", "threads")
+    if arguments.jobs != "auto":
+        arguments.jobs = from_text("--jobs", arguments.jobs, int)
+    check_counts(arguments, *(() if arguments.jobs == "auto" else ("jobs",)), "threads")
     given: dict[str, Any] = {
         name: tuple(values)
         for name in ("methods", "scenarios", "seeds")
@@ -116,8 +123,8 @@ def _endings(arguments: Any, todo: list[Any], root: Path, on_progress: Any) -> A
     if arguments.ray is None:
         from rebll_avalanche.running.processes import run_all
 
-        jobs, threads = arguments.jobs, arguments.threads
-        return run_all(todo, root, jobs=jobs, threads=threads, on_progress=on_progress)
+        jobs = _as_many_as_fit() if arguments.jobs == "auto" else arguments.jobs
+        return run_all(todo, root, jobs=jobs, threads=arguments.threads, on_progress=on_progress)
     from rebll_avalanche.running.cluster import run_all_on_ray
 
     return run_all_on_ray(
@@ -128,6 +135,15 @@ def _endings(arguments: Any, todo: list[Any], root: Path, on_progress: Any) -> A
         gpus=arguments.gpus,
         on_progress=on_progress,
     )
+
+
+def _as_many_as_fit() -> int:
+    """One run per core, or a single one that has the GPU to itself."""
+    import os
+
+    import torch
+
+    return 1 if torch.cuda.is_available() else os.cpu_count() or 1
 
 
 def _share_ceilings(planned: Sequence[Any], root: Path) -> None:

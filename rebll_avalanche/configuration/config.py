@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
-from rebll_avalanche.configuration.values import checked, load_yaml
+from rebll_avalanche.configuration.values import checked
 from rebll_avalanche.methods import describe
+from rebll_avalanche.run_files import read_settings
 from rebll_avalanche.words import brief, nearest
 
 # Records that a run adds to its config.yaml, which can itself be used as a recipe.
@@ -21,7 +22,6 @@ RECORDS = (
     "versions",
     "git",
     "environment",
-    "extensions",
     "milliseconds_per_step",
 )
 
@@ -356,7 +356,7 @@ class Config:
     @classmethod
     def read(cls, path: Path) -> Config:
         """Read a run's ``config.yaml``."""
-        return cls.from_dict(load_yaml(path.read_text(encoding="utf-8")))
+        return cls.from_dict(read_settings(path))
 
 
 def kinds_of(method: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -19,6 +20,9 @@ SINGLE = {
     "seed": "seed of all random numbers in training (type: int, default: 0)",
     "loggers": "additional Avalanche loggers (type: text|tensorboard|wandb, default: )",
 }
+SHORT = (
+    "The section may be left out where only one has the setting: --epochs 3 is --training.epochs 3."
+)
 Extend = Callable[[argparse.ArgumentParser], None]
 
 
@@ -77,9 +81,7 @@ def _read(
     dotted = {option: "" for option in options if "." in option}
     parser = _parser(prog, description, extend, {"settings": dotted})
     arguments, left = parser.parse_known_args(list(argv))
-    texts = {
-        key: vars(arguments)[key] for key in (*SINGLE, *(o[2:] for o in dotted)) if key in arguments
-    }
+    texts = {k: v for k, v in vars(arguments).items() if k in SINGLE or "." in k}
     if arguments.data_root is not None:
         texts["benchmark.root"] = arguments.data_root
     unknown = {token.split("=")[0][2:]: "" for token in left if token.startswith("--")}
@@ -105,7 +107,21 @@ def _parser(
 ) -> argparse.ArgumentParser:
     """Build a parser for a recipe and for groups of options with their help texts, by title."""
     usage = f"{prog} [recipe.yaml] [--setting VALUE ...]"
-    parser = _Parser(usage=usage, description=description, allow_abbrev=False, add_help=False)
+    parser = _Parser(
+        usage=usage,
+        description=f"{description} {SHORT}".strip(),
+        allow_abbrev=False,
+        add_help=False,
+        conflict_handler="resolve",
+    )
+    # Before all others, so that a command's own option of the same name replaces it.
+    for name, setting in _short_names().items():
+        parser.add_argument(
+            *dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}")),
+            dest=setting,
+            default=argparse.SUPPRESS,
+            help=argparse.SUPPRESS,
+        )
     parser.add_argument("-h", "--help", action="store_true", help="show this help and exit")
     parser.add_argument("recipe", nargs="?", help="YAML file with settings")
     parser.add_argument("--profile", help="one of the recipe's profiles")
@@ -120,6 +136,15 @@ def _parser(
             shown = text.replace("%", "%%")
             group.add_argument(option, default=argparse.SUPPRESS, metavar="VALUE", help=shown)
     return parser
+
+
+def _short_names() -> dict[str, str]:
+    """Settings by their names without the section, where these are unique."""
+    settings = [
+        (entry.name, f"{s}.{entry.name}") for s in SECTIONS for entry in fields(SECTIONS[s])
+    ]
+    counts = Counter([name for name, _ in settings] + ["name"])  # the method has a name as well
+    return {name: setting for name, setting in settings if counts[name] == 1}
 
 
 def _explained(method: str) -> dict[str, dict[str, str]]:

@@ -18,10 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from rebll_avalanche import plain_yaml
 from rebll_avalanche.configuration.config import RECORDS, check_keys, kinds_of
-from rebll_avalanche.configuration.values import listed, load_yaml
+from rebll_avalanche.configuration.values import listed
 from rebll_avalanche.methods import describe, method_names
 from rebll_avalanche.words import brief, nearest
 
@@ -159,8 +158,8 @@ def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"no recipe at {path}")
     try:
-        values = load_yaml(path.read_text(encoding="utf-8")) or {}
-    except yaml.YAMLError as error:
+        values = plain_yaml.load(path.read_text(encoding="utf-8"), exponents=True) or {}
+    except ValueError as error:
         raise ValueError(f"{path} is not readable YAML: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold settings such as 'seed: 0', got {brief(values)}")

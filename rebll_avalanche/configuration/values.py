@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import typing
 from functools import cache
 from typing import Any, Literal
 
-import yaml
-
+from rebll_avalanche import plain_yaml
 from rebll_avalanche.words import brief, nearest
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML in which 1e-4 is a number, as it is in YAML 1.2."""
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"),
-    list("-+0123456789"),
-)
-
-
-def load_yaml(text: str) -> Any:
-    """Plain values from YAML.
-
-    >>> load_yaml("{lr: 1e-4}")
-    {'lr': 0.0001}
-    """
-    return yaml.load(text, _Loader)
 
 
 def listed(value: Any) -> tuple[Any, ...]:
@@ -49,11 +27,16 @@ def checked(key: str, value: Any, kind: Any) -> Any:
 
     >>> checked("training.lr", 1, float)
     1.0
+    >>> checked("training.tuning", False, Literal["auto", "off"])  # YAML reads off as false
+    'off'
     """
     from pydantic import ValidationError  # slow to import, and not needed for --help
 
     if typing.get_origin(kind) is tuple:
         value = listed(value)
+    word = "on" if value is True else "off" if value is False else None
+    if typing.get_origin(kind) is Literal and word in typing.get_args(kind):
+        value = word
     try:
         return _checker(kind).validate_python(value, strict=True)
     except ValidationError as error:
@@ -68,8 +51,8 @@ def from_text(key: str, text: str, kind: Any) -> Any:
     (('text', 'wandb'), '12')
     """
     try:
-        value = load_yaml(text)
-    except yaml.YAMLError:
+        value = plain_yaml.load(text, exponents=True)
+    except ValueError:
         value = text
     if isinstance(value, str) or (value is None and text != "null"):
         value = text  # YAML would strip comments and blanks

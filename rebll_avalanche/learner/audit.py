@@ -40,6 +40,7 @@ class Suspect:
         present: What the label says.
         probability: That the class is present, by a head that had not learned from the picture.
         contradiction: How far the probability lies on the other side of the threshold, in log-odds.
+        key: What tells the picture from all others.
     """
 
     picture: str
@@ -47,6 +48,7 @@ class Suspect:
     present: bool
     probability: float
     contradiction: float
+    key: int
 
 
 def suggestions(
@@ -89,6 +91,7 @@ def suggestions(
 
 def suspects(
     names: Sequence[str],
+    keys: Sequence[int],
     scores: Tensor,
     labels: Tensor,
     thresholds: Tensor,
@@ -99,6 +102,7 @@ def suspects(
 
     Args:
         names: Of the pictures.
+        keys: What tells these apart.
         scores: Probabilities ``[pictures, classes]`` by heads that had not learned from the picture.
         labels: 1, 0 and NaN.
         thresholds: Per class.
@@ -117,6 +121,7 @@ def suspects(
             present=bool(labels[row, column] == 1),
             probability=round(float(scores[row, column]), 4),
             contradiction=round(float(against[row, column]), 4),
+            key=keys[row],
         )
         for row, column in zip(rows[order].tolist(), columns[order].tolist(), strict=True)
     ]

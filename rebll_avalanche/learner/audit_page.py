@@ -5,17 +5,18 @@ from __future__ import annotations
 import base64
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from jinja2 import Environment
 
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner.audit import Suspect
+from rebll_avalanche.picture_store import thumbnail_of
 from rebll_avalanche.pictures import read_picture
 
 # Longer side of a picture on the page.
-THUMBNAIL = 160
+SIDE = 160
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Labels to look at</title>
 <style>
@@ -57,29 +58,34 @@ def as_csv(suspects: Sequence[Suspect]) -> str:
     return stream.getvalue()
 
 
-def as_page(suspects: Sequence[Suspect], folders: Iterable[Path] = ()) -> str:
+def as_page(
+    suspects: Sequence[Suspect],
+    folders: Iterable[Path] = (),
+    thumbnail: Callable[[int], bytes | None] = lambda key: None,
+) -> str:
     """A page of its own.
 
     Args:
         suspects: In order.
-        folders: Where their pictures may still be; those that are not there are named only.
+        folders: Where their pictures may still be.
+        thumbnail: Gives the small copy of one that is not there; see :meth:`Learner.thumbnail`.
     """
     places = list(folders)
-    rows = [(suspect, _thumbnail(suspect.picture, places)) for suspect in suspects]
+    rows = [
+        (suspect, base64.b64encode(found).decode() if found else "")
+        for suspect in suspects
+        for found in [_from_file(suspect.picture, places) or thumbnail(suspect.key)]
+    ]
     return Environment(autoescape=True).from_string(_PAGE).render(rows=rows)
 
 
-def _thumbnail(name: str, folders: Sequence[Path]) -> str:
+def _from_file(name: str, folders: Sequence[Path]) -> bytes | None:
     for folder in folders:
         place = folder / name
         if not place.resolve().is_relative_to(folder.resolve()):
             continue
         try:
-            picture = read_picture(place)
+            return thumbnail_of(read_picture(place), SIDE)
         except RebllError:
             continue
-        picture.thumbnail((THUMBNAIL, THUMBNAIL))
-        stream = io.BytesIO()
-        picture.save(stream, "JPEG", quality=80)
-        return base64.b64encode(stream.getvalue()).decode()
-    return ""
+    return None

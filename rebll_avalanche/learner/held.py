@@ -9,7 +9,11 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from rebll_avalanche.files import sweep_drafts
 from rebll_avalanche.learner.learner import Learner
+
+# A draft that has not grown for so many seconds is no longer written: ``Learner.save`` asks for no lock.
+ABANDONED = 600.0
 
 
 @contextmanager
@@ -36,6 +40,7 @@ def held(path: Path) -> Iterator[None]:
         print(f"{path} is being changed by another process; waiting for it", file=sys.stderr)
         lock.acquire()
     try:
+        sweep_drafts(path.parent, of=path.name, older_than=ABANDONED)
         yield
     finally:
         lock.release()

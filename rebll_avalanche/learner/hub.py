@@ -22,7 +22,7 @@ tags:
 
 # {name}
 
-Says which of {count} classes a picture shows, and can be taught more: `{method}` on the frozen backbone
+Says which of {count} classes a picture shows, and can be taught more: `{method}` with the backbone
 `{backbone}`, {size} px.
 
 ```python
@@ -60,7 +60,7 @@ def card(learner: Learner, name: str) -> str:
         name=name,
         count=len(learner.class_names),
         method=learner.config.method_name,
-        backbone=learner.config.benchmark.features,
+        backbone=learner.backbone,
         size=learner.config.benchmark.image_size,
         classes="\n".join(classes),
         lessons="\n\n".join(lessons),

@@ -1,12 +1,14 @@
-"""Thresholds from leave-one-out scores, and how good a lesson's classes are by these."""
+"""Thresholds from leave-one-out scores or from a person, and how good classes are by these."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
+from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.quality import ClassQuality, best_thresholds, class_qualities
 from rebll_avalanche.learner.ridge import left_out, records_of, ridge_of
@@ -23,6 +25,8 @@ def with_thresholds(
 ) -> tuple[Knowledge, tuple[ClassQuality, ...]]:
     """Thresholds from scores of pictures that were left out, and how good these are on a lesson.
 
+    Those that a person has set stay as they are.
+
     Args:
         know: What an exact method has learned; returned as it is if that is nothing.
         precision: Thresholds keep this precision instead of the best F1.
@@ -36,13 +40,47 @@ def with_thresholds(
     sample = everything[:: -(-len(everything) // THRESHOLD_PICTURES)]
     asked = list(dict.fromkeys([*sample, *keys]))
     scores, given = left_out(ridge, asked)
-    found = best_thresholds(scores[: len(sample)], given[: len(sample)], precision)
-    know = replace(know, thresholds=found)
+    chosen = best_thresholds(scores[: len(sample)], given[: len(sample)], precision)
+    know = _with_kept(replace(know, thresholds=chosen), know.kept_thresholds)
     if labels is None:
         return know, ()
     place = {key: row for row, key in enumerate(asked)}
     mine, visible = scores[[place[key] for key in keys]], know.visible
     qualities = class_qualities(
-        know.class_names, mine[:, visible], labels[:, visible], found[visible]
+        know.class_names, mine[:, visible], labels[:, visible], know.visible_thresholds
     )
     return know, tuple(qualities)
+
+
+def keeping(know: Knowledge, thresholds: Mapping[str, float]) -> Knowledge:
+    """With thresholds that a person has set, beside those of other classes.
+
+    Raises:
+        RebllError: When a class is not known, or a threshold is no probability.
+    """
+    know.columns_of(list(thresholds))
+    for name, threshold in thresholds.items():
+        if not 0 <= threshold <= 1:
+            raise RebllError(f"a threshold lies between 0 and 1, got {threshold} for {name!r}")
+    return _with_kept(know, {**know.kept_thresholds, **thresholds})
+
+
+def _with_kept(know: Knowledge, kept: Mapping[str, float]) -> Knowledge:
+    # A class that was forgotten has no past when it comes back.
+    left = {name: threshold for name, threshold in kept.items() if name in know.class_names}
+    thresholds = know.thresholds.clone()
+    thresholds[know.columns_of(list(left))] = torch.tensor(list(left.values())).float()
+    return replace(know, thresholds=thresholds, kept_thresholds=left)
+
+
+def qualities(know: Knowledge) -> tuple[ClassQuality, ...]:
+    """How good every class is on all pictures annotated for it, each scored by a head without it."""
+    if know.taught is None:
+        return ()
+    visible = know.visible
+    scores, labels = left_out(ridge_of(know.taught))
+    return tuple(
+        class_qualities(
+            know.class_names, scores[:, visible], labels[:, visible], know.visible_thresholds
+        )
+    )

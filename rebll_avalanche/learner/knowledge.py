@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from rebll_avalanche.errors import DamagedError, RebllError
-from rebll_avalanche.learner.lesson import Lesson
+from rebll_avalanche.learner.lesson import Lesson, picture_id, texts
 from rebll_avalanche.learner.quality import EVEN
+from rebll_avalanche.picture_store import PictureStore
 from rebll_avalanche.words import nearest
 
 
@@ -24,14 +25,18 @@ class Knowledge:
         forgotten: Names that nobody shall see; their columns are used again when they come back.
         lessons: What was taught, oldest first.
         thresholds: The probability above which a class is present, per column.
+        kept_thresholds: Those that a person has set, by class; no lesson moves them.
         taught: What the method has learned; see :func:`~rebll_avalanche.learner.teaching.teach`.
+        thumbnails: Of pictures that were learned, for people.
     """
 
     columns: tuple[str, ...] = ()
     forgotten: frozenset[str] = frozenset()
     lessons: tuple[Lesson, ...] = ()
     thresholds: Tensor = field(default_factory=lambda: torch.zeros(0))
+    kept_thresholds: Mapping[str, float] = field(default_factory=dict)
     taught: dict[str, Any] | None = None
+    thumbnails: PictureStore = field(default_factory=PictureStore)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -90,22 +95,39 @@ class Knowledge:
         return wider, [wider.columns.index(name) for name in names]
 
     def key_of(self, name: str) -> int | None:
-        """The picture of that name, if there is one; by its last part if that is enough to tell."""
+        """The picture of that name, if there is one; by its last part if that is enough to tell.
+
+        Instead of a name, it may be what :func:`~rebll_avalanche.learner.lesson.picture_id` gives.
+
+        Raises:
+            RebllError: When several pictures have that name.
+        """
         short = name.replace("\\", "/").rsplit("/", 1)[-1]
-        found: dict[str, set[int]] = {"whole": set(), "short": set()}
+        found: dict[str, set[int]] = {"whole": set(), "short": set(), "id": set()}
         for lesson in self.lessons:
             for picture, key in zip(lesson.pictures, lesson.keys, strict=True):
                 if picture == name:
                     found["whole"].add(key)
                 if picture.rsplit("/", 1)[-1] == short:
                     found["short"].add(key)
-        keys = found["whole"] or found["short"]
+                if picture_id(key) == name:
+                    found["id"].add(key)
+        keys = found["id"] or found["whole"] or found["short"]
         if len(keys) > 1:
+            ids = ", ".join(sorted(map(picture_id, keys))[:4])
             raise RebllError(
                 f"{len(keys)} pictures that were learned are called {name!r}; name it with its folder, "
-                "or show the file itself"
+                f"show the file itself, or say which by its id ({ids})"
             )
         return next(iter(keys), None)
+
+    def names_of(self) -> dict[int, str]:
+        """What tables call the pictures, by key."""
+        return {
+            key: picture
+            for lesson in self.lessons
+            for picture, key in zip(lesson.pictures, lesson.keys, strict=True)
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values and tensors."""
@@ -114,7 +136,9 @@ class Knowledge:
             "forgotten": sorted(self.forgotten),
             "lessons": [lesson.to_dict() for lesson in self.lessons],
             "thresholds": self.thresholds,
+            "kept_thresholds": dict(self.kept_thresholds),
             "taught": self.taught,
+            "thumbnails": self.thumbnails.to_dict(),
         }
 
     @classmethod
@@ -125,14 +149,24 @@ class Knowledge:
             DamagedError: When it contradicts itself.
         """
         made = cls(
-            columns=tuple(map(str, values["columns"])),
-            forgotten=frozenset(values["forgotten"]),
+            columns=texts("columns", values["columns"]),
+            forgotten=frozenset(texts("forgotten", values["forgotten"])),
             lessons=tuple(Lesson.from_dict(lesson) for lesson in values["lessons"]),
             thresholds=values["thresholds"].float(),
+            # Files of earlier versions have none.
+            kept_thresholds={
+                str(name): float(threshold)
+                for name, threshold in values.get("kept_thresholds", {}).items()
+            },
             taught=values["taught"],
+            thumbnails=PictureStore.from_dict(values["thumbnails"]),
         )
         wide = len(made.columns)
         rows = 0 if made.taught is None else sum(made.taught["sizes"])
-        if len(set(made.columns)) != wide or made.thresholds.shape != (wide,) or rows != wide:
+        kept = set(made.kept_thresholds) <= set(made.class_names)
+        whole = len(set(made.columns)) == wide and made.thresholds.shape == (wide,)
+        if not (whole and kept and rows == wide):
             raise DamagedError("its classes, thresholds and lessons do not fit each other")
+        if not bool(((made.thresholds >= 0) & (made.thresholds <= 1)).all()):  # NaN neither
+            raise DamagedError("its thresholds are no probabilities")
         return made

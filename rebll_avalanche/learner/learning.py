@@ -1,4 +1,4 @@
-"""One lesson: from a table's vectors and labels to what is known after it."""
+"""One lesson: from a table's pictures and labels to what is known after it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from datetime import datetime, timezone
 import torch
 from torch import Tensor
 
+from rebll_avalanche.benchmarks.images import Source
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.labels import UNKNOWN
 from rebll_avalanche.learner.judging import with_thresholds
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.lesson import Lesson
 from rebll_avalanche.learner.methods import is_exact
+from rebll_avalanche.learner.pictures import Pictures
 from rebll_avalanche.tables import AnnotationTable
 from rebll_avalanche.tables.table import check_names
 
@@ -28,9 +30,9 @@ def check_class_names(know: Knowledge, read: AnnotationTable) -> None:
 def learned(
     know: Knowledge,
     read: AnnotationTable,
-    pictures: Sequence[str],
+    pictures: Pictures,
     keys: Sequence[int],
-    vectors: Tensor,
+    inputs: Source,
     labels: Tensor,
     *,
     config: Config,
@@ -42,9 +44,9 @@ def learned(
     Args:
         know: What was known before; it is not changed.
         read: The table.
-        pictures: Names of its pictures.
+        pictures: Those of the table.
         keys: What tells these apart.
-        vectors: ``[pictures, features]``.
+        inputs: What the network is shown of them: vectors, or the pictures.
         labels: ``[pictures, classes of the table]``.
         config: Of the learner.
         precision: Of the learner.
@@ -58,17 +60,21 @@ def learned(
     wide = torch.full((len(labels), len(wider.columns)), UNKNOWN)
     wide[:, columns] = labels
     fresh = len(wider.columns) - len(know.columns)
-    taught = teach(config, know.taught, vectors, wide, keys, fresh)
-    after = replace(wider, taught=taught)
+    taught = teach(config, know.taught, inputs, wide, keys, fresh)
+    shown = know.thumbnails.with_pictures(
+        {keys[row]: small for row, small in pictures.thumbnails.items()}
+    )
+    after = replace(wider, taught=taught, thumbnails=shown)
     lesson = Lesson(
         number=len(taught["sizes"]) - 1,
         source=source,
         taught_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        pictures=tuple(pictures),
+        pictures=pictures.names,
         keys=tuple(keys),
         new_classes=new,
         known_classes=tuple(name for name in read.class_names if name not in new),
         read_as=read.summary,
+        again=len(know.learned_keys.intersection(keys)),
     )
     if is_exact(config):
         after, qualities = with_thresholds(after, precision, keys, wide)

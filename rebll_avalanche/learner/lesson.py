@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any
 
 from rebll_avalanche.learner.quality import ClassQuality
-from rebll_avalanche.words import printable
+from rebll_avalanche.words import brief, printable
+
+_LISTS = ("pictures", "new_classes", "known_classes")
+
+
+def picture_id(key: int) -> str:
+    """A picture's key as people and programs write it; it stays the same wherever the picture goes.
+
+    >>> picture_id(-1), picture_id(10)
+    ('ffffffffffffffff', '000000000000000a')
+    """
+    return f"{key & (1 << 64) - 1:016x}"
 
 
 @dataclass(frozen=True)
@@ -27,6 +38,7 @@ class Lesson:
         qualities: Per class, from scores of a head that had not seen the picture; empty where the
             method has no such scores.
         seconds: For all of it.
+        again: How many of the pictures had been learned before; their labels are now those of this lesson.
     """
 
     number: int
@@ -39,6 +51,7 @@ class Lesson:
     read_as: str = ""
     qualities: tuple[ClassQuality, ...] = ()
     seconds: float = 0.0
+    again: int = 0
 
     def __str__(self) -> str:
         new = ", ".join(self.new_classes) or "none"
@@ -48,6 +61,11 @@ class Lesson:
         ]
         if self.read_as:
             lines.append(self.read_as)
+        if self.again:
+            lines.append(
+                f"{self.again} of these pictures had been learned before; their labels are now those of "
+                "this table"
+            )
         if self.qualities:
             lines += ["", quality_table(self.qualities)]
             lines.append(
@@ -89,11 +107,25 @@ class Lesson:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Lesson:
-        """The lesson that :meth:`to_dict` was called on."""
-        sequences = ("pictures", "keys", "new_classes", "known_classes")
+        """The lesson that :meth:`to_dict` was called on.
+
+        Raises:
+            TypeError: When something in it has another type.
+            ValueError: When its pictures and keys do not fit each other.
+        """
+        listed = {name: texts(name, values[name]) for name in _LISTS}
+        keys = tuple(int(key) for key in values["keys"])
         qualities = tuple(ClassQuality(**quality) for quality in values["qualities"])
-        given = values | {name: tuple(values[name]) for name in sequences}
-        return cls(**(given | {"qualities": qualities}))
+        made = cls(**(values | listed | {"keys": keys, "qualities": qualities}))
+        texts("a lesson", [made.source, made.taught_at, made.read_as])
+        texts("a class", [quality.name for quality in qualities])
+        numbers = [number for quality in qualities for number in astuple(quality)[1:]]
+        for number in (made.number, made.seconds, *numbers):
+            if not isinstance(number, int | float):
+                raise TypeError(f"a lesson has numbers, got {brief(number)}")
+        if len(made.keys) != len(made.pictures):
+            raise ValueError(f"{len(made.pictures)} pictures have {len(made.keys)} keys")
+        return made
 
 
 @dataclass(frozen=True)
@@ -157,15 +189,24 @@ def quality_table(qualities: Sequence[ClassQuality]) -> str:
 def overview(learner: Any) -> str:
     """What a learner is, what it can name, and what it was taught; for a terminal."""
     config = learner.config
-    lines = [
-        f"{config.method_name} on {config.benchmark.features} of {config.benchmark.image_size} px"
-    ]
+    lines = [f"{config.method_name} on {learner.backbone} of {config.benchmark.image_size} px"]
     lines += ["", "class (threshold)"]
     lines += [f"  {name} ({threshold:.2f})" for name, threshold in learner.thresholds.items()]
     lines += ["", "lessons"]
     for lesson in learner.lessons:
-        lines.append(
-            f"  {lesson.number}: {lesson.taught_at}, {len(lesson.pictures)} pictures from {lesson.source}; "
-            f"new: {', '.join(lesson.new_classes) or 'none'}"
-        )
+        what = lesson.source
+        if lesson.taught_at:  # others come from a run, which keeps no list of its pictures
+            what = f"{lesson.taught_at}, {len(lesson.pictures)} pictures from {what}"
+        lines.append(f"  {lesson.number}: {what}; new: {', '.join(lesson.new_classes) or 'none'}")
     return printable("\n".join(lines))
+
+
+def texts(name: str, values: Any) -> tuple[str, ...]:
+    """A list of texts as a tuple.
+
+    Raises:
+        TypeError: When it is something else.
+    """
+    if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
+        raise TypeError(f"{name} must be texts, got {brief(values)}")
+    return tuple(values)

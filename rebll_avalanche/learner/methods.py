@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rebll_avalanche.errors import RebllError
 
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 _ALL_DATA = "it learns from all data at once, and the old ones may be gone"
 _BUFFER = "its buffer refers to pictures of earlier data sets, which may be gone"
-_NETWORK = "it changes the backbone or needs its maps, and a learner's backbone is frozen and makes vectors"
+_NETWORK = (
+    "it changes the backbone or needs its maps, and this learner's backbone is frozen: frozen=False"
+)
 REFUSED = {
     "joint": _ALL_DATA,
     "cumulative": _ALL_DATA,
@@ -23,23 +25,43 @@ REFUSED = {
     "gem": "its memory has no columns for classes that come later",
     "lwf-softmax": "it distils a softmax over all earlier classes, about which a table may speak again",
     "l3a": "its scores are no probabilities, so that there is no threshold for a class",
-    "podnet": _NETWORK,
-    "l2p": _NETWORK,
-    "l2p-r": _NETWORK,
-    "multi-lane": _NETWORK,
-    "closed-form-adapted": _NETWORK,
+    "podnet": _BUFFER,
 }
+# Of a learner on a frozen backbone.
+REFUSED_ON_VECTORS = REFUSED | dict.fromkeys(
+    ("l2p", "l2p-r", "multi-lane", "closed-form-adapted"), _NETWORK
+)
 
 
-def check_can_go_on(method: str) -> None:
+def network_settings(
+    backbone: str, pretrained: str | None, *, frozen: bool, image_size: int | None
+) -> dict[str, Any]:
+    """The sections ``benchmark`` and ``model`` of a learner's configuration; see :class:`Learner`."""
+    if not frozen:
+        return {
+            "benchmark": {"image_size": image_size or 224},
+            "model": {"backbone": backbone, "pretrained": pretrained},
+        }
+    benchmark = {
+        "features": backbone,
+        "features_pretrained": pretrained,
+        "features_aspect": "kept",
+        "image_size": image_size or 288,
+    }
+    return {"benchmark": benchmark, "model": {"backbone": "vector"}}
+
+
+def check_can_go_on(config: Config) -> None:
     """Refuse a method that could not learn a second lesson.
 
     Raises:
         RebllError: With the reason and the way out.
     """
-    if method in REFUSED:
+    method = config.method_name
+    refused = REFUSED_ON_VECTORS if config.model.backbone == "vector" else REFUSED
+    if method in refused:
         raise RebllError(
-            f"{method} cannot be a learner: {REFUSED[method]}; choose closed-form, rebll or der++, or use "
+            f"{method} cannot be a learner: {refused[method]}; choose closed-form, rebll or der++, or use "
             "`rebll run`"
         )
 

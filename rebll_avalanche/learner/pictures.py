@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from rebll_avalanche.errors import MissingFileError, PictureError
+from rebll_avalanche.picture_store import thumbnail_of
 from rebll_avalanche.pictures import SUFFIXES, picture_problem, read_picture, to_rgb
 from rebll_avalanche.tables import AnnotationTable
 
@@ -24,11 +25,17 @@ class Pictures(Sequence[Any]):
     Args:
         names: One for each, for people.
         given: Paths, or pictures of Pillow's or arrays ``uint8 [height, width, 3]``.
+
+    Attributes:
+        thumbnails: By row, of pictures that were looked at; see :class:`WithThumbnails`.
     """
+
+    pictures = True  # as a source of a benchmark says it
 
     def __init__(self, names: Sequence[str], given: Sequence[Any]) -> None:
         self.names = tuple(names)
         self.given = given
+        self.thumbnails: dict[int, bytes] = {}
 
     def __len__(self) -> int:
         return len(self.given)
@@ -54,6 +61,19 @@ class Pictures(Sequence[Any]):
             for row in range(len(self))
             if not isinstance(self.given[row], str) or not picture_problem(self.given[row])
         ]
+
+
+class WithThumbnails(Pictures):
+    """Pictures of which a thumbnail is made as they are looked at, so that none is decoded twice."""
+
+    def __init__(self, pictures: Pictures) -> None:
+        super().__init__(pictures.names, pictures.given)
+
+    def __getitem__(self, index: Any) -> Any:
+        picture = super().__getitem__(index)
+        if int(index) not in self.thumbnails:
+            self.thumbnails[int(index)] = thumbnail_of(picture)
+        return picture
 
 
 def pictures_of(table: AnnotationTable, folder: Path | None) -> Pictures:

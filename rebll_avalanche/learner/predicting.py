@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from rebll_avalanche.benchmarks.features import FrozenFeatures
+from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner.audit import Suspect, suspects
@@ -18,17 +19,21 @@ from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.lesson import Evaluation
 from rebll_avalanche.learner.quality import class_qualities
 from rebll_avalanche.learner.ridge import left_out, records_of, ridge_of
-from rebll_avalanche.models import MultiLabelModel, build_model
+from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.models.adaptable import inference_only
+from rebll_avalanche.running.network import build_network, feature_maker
 from rebll_avalanche.tables import AnnotationTable
 
 if TYPE_CHECKING:
     from rebll_avalanche.inference.predictor import TrainedModel
 
 
+Features = FrozenFeatures | SideBySide
+
+
 def build_features(
     config: Config, weights: dict[str, Tensor] | None, expected_hash: str | None
-) -> tuple[FrozenFeatures, str]:
+) -> tuple[Features, str]:
     """What makes vectors of pictures, and the hash of its weights.
 
     Args:
@@ -39,31 +44,28 @@ def build_features(
     Raises:
         RebllError: When the weights are others.
     """
-    [(name, size)] = config.benchmark.views
+    wanted = config.benchmark
     with inference_only():
-        features = FrozenFeatures(
-            name,
-            pretrained=None if weights else config.benchmark.features_pretrained,
-            image_size=size,
-            keep_aspect=True,
-        )
+        features = feature_maker(replace(wanted, features_pretrained=None) if weights else wanted)
     if weights:
         features.load_weights(weights)
     found = features.weights_hash()
     if expected_hash not in (None, found):
         raise RebllError(
-            f"this learner was taught with other weights of {name} than those that are here "
+            f"this learner was taught with other weights of {wanted.features} than those that are here "
             f"({str(expected_hash)[:12]}..., found {found[:12]}...): install what it was "
             f"taught with, or save it with self_contained=True where that is"
         )
     return features, found
 
 
-def build_head(know: Knowledge) -> MultiLabelModel:
-    """What was learned, from vectors to the logits of all classes that can be named."""
+def build_learned(config: Config, know: Knowledge) -> MultiLabelModel:
+    """What was learned, from vectors or pictures to the logits of all classes that can be named."""
     taught = know.require_taught()
+    # Without the speed options of training, which would only cost accuracy and start-up time.
+    plain = replace(config, training=replace(config.training, precision="float32", compile=False))
     with inference_only():
-        model = build_model("vector", head=taught["head"], in_features=taught["num_features"])
+        model = build_network(plain, tuple(taught["input_shape"]), pretrained=False)
     state, visible = dict(taught["strategy"]["model"]), know.visible
     if know.forgotten:  # only heads with a row per class can forget one
         state |= {name: state[name][visible] for name in ("head.weight", "head.bias")}
@@ -72,10 +74,17 @@ def build_head(know: Knowledge) -> MultiLabelModel:
 
 
 @torch.inference_mode()
-def probabilities(head: MultiLabelModel, vectors: Tensor) -> Tensor:
+def probabilities(network: MultiLabelModel, inputs: Tensor) -> Tensor:
     """``[pictures, classes]``, of all classes that can be named."""
-    scores: Tensor = head(vectors).sigmoid()
+    scores: Tensor = network(inputs).sigmoid()
     return scores
+
+
+@torch.inference_mode()
+def scores_and_vectors(network: MultiLabelModel, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """The same, and a vector per picture that tells what looks alike."""
+    maps = network.features(inputs)
+    return probabilities(network, inputs), maps.flatten(2).mean(2) if maps.ndim == 4 else maps
 
 
 def sorted_scores(know: Knowledge, row: Sequence[float]) -> dict[str, float]:
@@ -138,13 +147,10 @@ def wrong_labels(know: Knowledge, count: int | None) -> list[Suspect]:
     ridge = ridge_of(know.require_taught())
     visible, records = know.visible, records_of(ridge, "auditing")
     scores, labels = left_out(ridge)
-    names = {
-        key: picture
-        for lesson in know.lessons
-        for picture, key in zip(lesson.pictures, lesson.keys, strict=True)
-    }
+    names = know.names_of()
     return suspects(
         [names.get(key, f"picture {key}") for key in records.index],
+        list(records.index),
         scores[:, visible],
         labels[:, visible],
         know.visible_thresholds,
@@ -154,18 +160,38 @@ def wrong_labels(know: Knowledge, count: int | None) -> list[Suspect]:
 
 
 def joined_model(
-    config: Config, know: Knowledge, features: FrozenFeatures, head: MultiLabelModel, name: str
+    config: Config,
+    know: Knowledge,
+    features: Features | None,
+    network: MultiLabelModel,
+    name: str,
 ) -> TrainedModel:
-    """Backbone and head as one network; see :meth:`Learner.trained_model`."""
+    """All from pictures to probabilities; see :meth:`Learner.trained_model`."""
     from rebll_avalanche.inference.predictor import TrainedModel, with_learned
 
-    [(_, size)] = config.benchmark.views
+    # Several backbones and windows cannot be one network; pictures go through them first.
+    apart = isinstance(features, SideBySide) or config.benchmark.features_windows
+    if features is not None and not apart:
+        assert isinstance(features, FrozenFeatures)
+        whole = copy.deepcopy(features.model)
+        if config.benchmark.features_until is not None:  # its last part was trained
+            whole.head = network.head
+            whole.load_state_dict(whole.state_dict() | network.state_dict())
+            network = whole.eval()
+        else:
+            network = with_learned(whole, network, hidden=config.model.hidden).eval()
     return TrainedModel(
         folder=Path(name),
         config=config,
-        model=with_learned(copy.deepcopy(features.model), head).eval(),
+        model=network,
         class_names=know.class_names,
-        image_size=size,
-        keep_aspect=True,
+        image_size=config.benchmark.views[0][1] if features else side_of(config),
+        keep_aspect=config.benchmark.features_aspect == "kept",
+        features=features if apart else None,
         thresholds=tuple(know.visible_thresholds.tolist()),
     )
+
+
+def side_of(config: Config) -> int:
+    """Of the squares that pictures are scaled to for a network that is trained from them."""
+    return config.benchmark.image_size or 224

@@ -83,14 +83,14 @@ def without(
         know = _without_pictures(know, ridge, images)
     elif classes is not None:
         names = [classes] if isinstance(classes, str) else list(classes)
-        ridge.forget_classes(know.columns_of(names))
-        know = replace(know, forgotten=know.forgotten | set(names))
+        know = _without_classes(know, ridge, know.columns_of(names), names)
     else:
         assert lesson is not None
         know = _without_lesson(know, ridge, lesson)
+    thumbnails = know.thumbnails.only(know.learned_keys)
     if not ridge.records:
-        return Knowledge()  # nothing is left to solve a head from
-    return replace(know, taught=with_ridge(taught, ridge))
+        return Knowledge(thumbnails=thumbnails)  # nothing is left to solve a head from
+    return replace(know, taught=with_ridge(taught, ridge), thumbnails=thumbnails)
 
 
 def _without_pictures(
@@ -102,6 +102,21 @@ def _without_pictures(
     return replace(know, lessons=tuple(each.without(keys) for each in know.lessons))
 
 
+def _without_classes(
+    know: Knowledge, ridge: RidgeLearner, columns: list[int], names: list[str]
+) -> Knowledge:
+    records = records_of(ridge, "forgetting")
+    # A picture of it is still learned from for other classes, but nobody shall see it here again.
+    shown = (records.labels[:, columns] == 1).any(1).tolist()
+    left = [key for key, shows in zip(records.index, shown, strict=True) if not shows]
+    ridge.forget_classes(columns)
+    return replace(
+        know,
+        forgotten=know.forgotten | set(names),
+        thumbnails=know.thumbnails.only(left),
+    )
+
+
 def _without_lesson(know: Knowledge, ridge: RidgeLearner, lesson: int) -> Knowledge:
     numbers = [each.number for each in know.lessons]
     if lesson not in numbers:
@@ -110,9 +125,11 @@ def _without_lesson(know: Knowledge, ridge: RidgeLearner, lesson: int) -> Knowle
     left = tuple(each for each in know.lessons if each.number != lesson)
     named = {name for each in left for name in (*each.new_classes, *each.known_classes)}
     gone = set(know.columns) - named
+    know = replace(know, lessons=left)
     if gone:  # labels that a correction has given them
-        ridge.forget_classes([know.columns.index(name) for name in sorted(gone)])
-    return replace(know, lessons=left, forgotten=know.forgotten | gone)
+        names = sorted(gone)
+        know = _without_classes(know, ridge, [know.columns.index(name) for name in names], names)
+    return know
 
 
 def renamed(know: Knowledge, old: str, new: str) -> Knowledge:
@@ -127,8 +144,10 @@ def renamed(know: Knowledge, old: str, new: str) -> Knowledge:
         # A forgotten class of the new name gets the old one: names are those of columns.
         return tuple({old: new, new: old}.get(name, name) for name in names)
 
+    kept = know.kept_thresholds
     return replace(
         know,
+        kept_thresholds=dict(zip(swapped(kept), kept.values(), strict=True)),
         columns=swapped(know.columns),
         forgotten=frozenset(swapped(know.forgotten)),
         lessons=tuple(lesson.renamed(old, new) for lesson in know.lessons),
@@ -153,8 +172,10 @@ def merged(know: Knowledge, other: Knowledge) -> Knowledge:
     return replace(
         wider,
         forgotten=wider.forgotten | hidden,
+        kept_thresholds={**other.kept_thresholds, **know.kept_thresholds},
         taught=with_ridge(mine, ridge) | {"sizes": sizes},
         lessons=(*know.lessons, *added),
+        thumbnails=know.thumbnails.with_pictures(other.thumbnails.pictures),
     )
 
 

@@ -14,8 +14,9 @@ from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.learner.file import read_learner, write_learner
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.methods import check_can_go_on
-from rebll_avalanche.learner.predicting import build_head, probabilities
+from rebll_avalanche.learner.predicting import build_learned, probabilities
 from rebll_avalanche.models import MultiLabelModel
+from rebll_avalanche.picture_store import PictureStore
 from rebll_avalanche.running.environment import versions
 
 
@@ -64,7 +65,7 @@ def read_stored(path: Path) -> tuple[Stored, MultiLabelModel | None]:
     state = read_learner(path)
     try:
         stored = _from_state(state)
-        return stored, _checked_head(stored.know)
+        return stored, _checked_network(stored.config, stored.know)
     except DamagedError as error:
         raise DamagedError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -78,7 +79,7 @@ def read_stored(path: Path) -> tuple[Stored, MultiLabelModel | None]:
 
 def _from_state(state: dict[str, Any]) -> Stored:
     config = Config.from_dict(state["config"])
-    check_can_go_on(config.method_name)
+    check_can_go_on(config)
     before = state["before"]
     return Stored(
         config=config,
@@ -90,12 +91,20 @@ def _from_state(state: dict[str, Any]) -> Stored:
     )
 
 
-def _checked_head(know: Knowledge) -> MultiLabelModel | None:
-    """The head, after one question: what does not fit is found here, not when somebody asks."""
+def _checked_network(config: Config, know: Knowledge) -> MultiLabelModel | None:
+    """The network, after one question: what does not fit is found here, not when somebody asks."""
     if know.taught is None:
         return None
-    head = build_head(know)
-    answer = probabilities(head, torch.zeros(1, know.taught["num_features"]))
+    network = build_learned(config, know)
+    answer = probabilities(network, torch.zeros(1, *know.taught["input_shape"]))
     if answer.shape != (1, len(know.class_names)) or not bool(answer.isfinite().all()):
         raise DamagedError("its head does not answer for its classes")
-    return head
+    for kept in know.taught["kept"].values():
+        if not isinstance(kept, Tensor):
+            PictureStore.from_dict(kept)  # raises if these are no pictures
+    return network
+
+
+def to_go_on(captured: dict[str, Any]) -> dict[str, Any]:
+    """A strategy's state without what the next experience starts anew: the optimizer's moments."""
+    return captured | {"optimizer": captured["optimizer"] | {"moments": {}}}

@@ -12,7 +12,9 @@ from typing import Any
 
 from torch import Tensor
 
+from rebll_avalanche.benchmarks.images import Source
 from rebll_avalanche.checkpointing.foreign import unsaved
+from rebll_avalanche.checkpointing.memory_images import keep_images, kept_sources, memory_of
 from rebll_avalanche.checkpointing.snapshot import (
     capture,
     random_state,
@@ -21,9 +23,9 @@ from rebll_avalanche.checkpointing.snapshot import (
 )
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import RebllError
-from rebll_avalanche.learner.stream import LessonStream, archive_of
-from rebll_avalanche.memory import Memory
-from rebll_avalanche.methods import describe
+from rebll_avalanche.learner.predicting import side_of
+from rebll_avalanche.learner.storing import to_go_on
+from rebll_avalanche.learner.stream import LessonStream
 from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
 from rebll_avalanche.plugins.divergence import DivergencePlugin
 from rebll_avalanche.running.build import build_strategy
@@ -35,7 +37,7 @@ from rebll_avalanche.running.progress import ProgressPlugin, on_terminal
 def teach(
     config: Config,
     before: dict[str, Any] | None,
-    vectors: Tensor,
+    inputs: Source,
     labels: Tensor,
     keys: Sequence[int],
     num_new: int,
@@ -45,22 +47,27 @@ def teach(
     Args:
         config: Of the learner.
         before: What the last call returned; it is not changed.
-        vectors: ``[pictures, features]``.
+        inputs: What the network is shown: vectors, or pictures.
         labels: ``[pictures, classes]`` of 1, 0 and NaN, with columns for all classes so far.
         keys: What tells pictures apart.
         num_new: How many of the last columns nobody has taught before.
 
     Returns:
-        ``strategy`` (model, plugins, memory), ``archive`` (what memory holds, by lesson), ``sizes`` (new
-        classes of each lesson), ``head`` and ``num_features`` (of the network), ``ridge`` (options of the
-        closed form).
+        ``strategy`` (model, plugins, memory), ``kept`` (the inputs that memory refers to, by lesson),
+        ``sizes`` (new classes of each lesson), ``input_shape`` (of the network), ``ridge`` (options of
+        the closed form).
     """
     outside = random_state()
     try:
         seed_everything(config.seed)
         sizes = [*(before["sizes"] if before else []), num_new]
-        stream = LessonStream(sizes, before["archive"] if before else {}, vectors, labels, keys)
-        model = build_network(config, tuple(vectors.shape[1:]))
+        side = side_of(config)
+        if config.benchmark.missing == "negative":
+            labels = labels.nan_to_num(0.0)
+        kept = kept_sources(before["kept"] if before else {})
+        stream = LessonStream(sizes, kept, inputs, labels, keys, side)
+        shape = tuple(stream.train_stream[-1].dataset.eval()[0][0].shape)
+        model = build_network(config, shape, pretrained=before is None)
         strategy = build_strategy(config, model, stream, Path())
         if lost := unsaved(strategy):
             raise RebllError(f"{config.method_name} cannot go on: {', '.join(lost)} keeps no state")
@@ -77,23 +84,14 @@ def teach(
             if watcher is not None:
                 watcher.close()
                 strategy.plugins.remove(watcher)
-        archive = archive_of(memory_of(strategy))
+        archive = keep_images(memory_of(strategy), stream.train_stream, side)
         solved = [p.learner.options for p in strategy.plugins if isinstance(p, ClosedFormPlugin)]
         return {
-            "strategy": capture(strategy, stream.train_stream),
-            "archive": archive,
+            "strategy": to_go_on(capture(strategy, stream.train_stream)),
+            "kept": archive,
             "sizes": sizes,
-            "head": config.model.head or describe(config.method_name).head,
-            "num_features": int(vectors.shape[-1]),
+            "input_shape": list(shape),
             "ridge": dict(solved[0]) if solved else {},
         }
     finally:
         set_random_state(outside)
-
-
-def memory_of(strategy: Any) -> Memory | None:
-    """The memory of this package's plugins, if the strategy has one."""
-    for plugin in strategy.plugins:
-        if isinstance(memory := getattr(plugin, "memory", None), Memory):
-            return memory
-    return None

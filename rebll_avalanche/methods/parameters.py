@@ -55,11 +55,15 @@ def signature_of(build: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(parameters=kept)
 
 
-def takes_also(*parts: Callable[..., Any]) -> Callable[[Init], Init]:
+def takes_also(*parts: Callable[..., Any], without: Container[str] = ()) -> Callable[[Init], Init]:
     """Adds the parameters of parts to the signature of a constructor with ``**options``.
 
     The first of several parameters with the same name counts. Avalanche refuses arguments missing from
     the signatures of a strategy's constructors, and editors use them for completion.
+
+    Args:
+        *parts: Classes or functions.
+        without: Names of parameters that the constructor supplies itself.
     """
 
     def decorate(init: Init) -> Init:
@@ -67,9 +71,13 @@ def takes_also(*parts: Callable[..., Any]) -> Callable[[Init], Init]:
         init.__annotations__.pop("options", None)
         own = inspect.signature(init, eval_str=True)
         found = {k: v for k, v in own.parameters.items() if v.kind is not v.VAR_KEYWORD}
-        found.update((k, v) for part in parts for k, v in _keywords(part) if k not in found)
-        init.__signature__ = own.replace(parameters=list(found.values()))  # type: ignore[attr-defined]
-        init.parts = parts  # type: ignore[attr-defined]
+        taken: dict[str, inspect.Parameter] = {}
+        for name, entry in (pair for part in parts for pair in _keywords(part)):
+            if name not in found and name not in without:
+                taken.setdefault(name, entry)
+        parameters = [*found.values(), *taken.values()]
+        init.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        init.parts, init.taken = parts, tuple(taken)  # type: ignore[attr-defined]
         return init
 
     return decorate

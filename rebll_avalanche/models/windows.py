@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# Chosen on VOC's validation images: see benchmarks/closed_form/RESULTS.md.
+# Chosen on VOC's validation images: see benchmarks/closed_form/notes.md.
 ENLARGED = 1.5
 PER_SIDE = 4
 SHARE = 1 / 3

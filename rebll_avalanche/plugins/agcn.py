@@ -11,7 +11,7 @@ from rebll_avalanche.labels import annotated
 from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.options import check_not_negative
-from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
+from rebll_avalanche.plugins.teacher import TaughtPlugin
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.words import check_choice
 
@@ -51,13 +51,9 @@ class LabelGraphPlugin(TaughtPlugin):
         self.soft_labels = soft_labels
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Share one teacher with the other plugins."""
+        """Check the network, and share one teacher with the other plugins."""
         label_graph_head(strategy.model)
-        self.teacher = share_teacher(strategy, self.teacher)
-
-    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Activate the teacher."""
-        self.teacher.begin_experience(strategy)
+        super().before_training(strategy, **kwargs)
 
     def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Count this batch's labels, so that its own forward pass uses the updated graph."""
@@ -109,7 +105,7 @@ class AGCNPlugin(AKDPlugin):
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add distillation and the relationship-preserving loss."""
         super().before_backward(strategy, **kwargs)
-        if not self._distils:
+        if not self.distils:
             return
         old_nodes = label_graph_head(self.teacher.model).nodes()
         loss = mse_loss(label_graph_head(strategy.model).nodes()[: len(old_nodes)], old_nodes)

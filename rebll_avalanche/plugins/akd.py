@@ -10,7 +10,6 @@ from torch import Tensor
 from rebll_avalanche.labels import seen_columns, where_unknown
 from rebll_avalanche.losses import akd_loss, cls_loss, posterior_from_score, probability
 from rebll_avalanche.plugins.criterion import (
-    check_base_loss,
     check_steerable,
     install_criterion,
     restore_criterion,
@@ -21,7 +20,7 @@ from rebll_avalanche.plugins.options import (
     check_not_negative,
     decay_exponent,
 )
-from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
+from rebll_avalanche.plugins.teacher import TaughtPlugin
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
@@ -74,24 +73,18 @@ class AKDPlugin(TaughtPlugin, supports_distributed=True):  # type: ignore[call-a
         self.reduction = reduction
         self.detach_weight = detach_weight
         self.terms = LossTerms()
-        self._old_classes = 0
         self._exponent_now = 0.0
         self._cls_now = torch.zeros(())
 
-    @property
-    def _distils(self) -> bool:
-        return self.teacher.model is not None and self._old_classes > 0
-
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Share one teacher with the other plugins."""
+        """Check the strategy, and share one teacher with the other plugins."""
         check_steerable(strategy, self)
-        self.teacher = share_teacher(strategy, self.teacher)
+        super().before_training(strategy, **kwargs)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Set the exponent for the number of seen classes and install L_cls as the base term."""
-        check_base_loss(strategy)
-        self.teacher.begin_experience(strategy)
-        self._old_classes, seen = class_range(strategy.experience)
+        super().before_training_exp(strategy, **kwargs)
+        _, seen = class_range(strategy.experience)
         self._exponent_now = decay_exponent(self.exponent, self.alpha, seen)
         install_criterion(strategy, self._base_loss)
 
@@ -104,22 +97,22 @@ class AKDPlugin(TaughtPlugin, supports_distributed=True):  # type: ignore[call-a
             reduction=self.reduction if reduction == "mean" else reduction,
         )
         self._cls_now = loss.detach()
-        return self.lambda_akd * loss if self._distils else loss
+        return self.lambda_akd * loss if self.distils else loss
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add L_akd."""
         # Recorded here because other plugins may also call the criterion.
         self.terms.record("cls", self._cls_now)
-        if not self._distils or self.lambda_akd == 1:
+        if not self.distils or self.lambda_akd == 1:
             return
-        old = slice(0, self._old_classes)
-        target = probability(self.teacher.logits(strategy.mb_x)[:, old])
+        teacher_logits, logits = self.old_logits(strategy)
+        target = probability(teacher_logits)
         if self.teacher_targets == "corrected":
             target = posterior_from_score(
                 target, self._exponent_now, detach_weight=self.detach_weight
             )
         loss = akd_loss(
-            strategy.mb_output[:, old],
+            logits,
             where_unknown(target, strategy.mb_y),
             exponent=self._exponent_now,
             detach_weight=self.detach_weight,

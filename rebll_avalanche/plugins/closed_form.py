@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from rebll_avalanche.closed_form.learner import (
-    Calibration,
-    Keep,
-    RidgeLearner,
-    UnknownAs,
-    Weighting,
-)
+from rebll_avalanche.closed_form.learner import RidgeLearner
 from rebll_avalanche.closed_form.records import fingerprints
 from rebll_avalanche.closed_form.ridge import LinearScores
 from rebll_avalanche.closed_form.sums import RidgeSums
@@ -24,9 +18,16 @@ from rebll_avalanche.distributed.joining import take_part
 from rebll_avalanche.distributed.loading import shared
 from rebll_avalanche.distributed.ranks import active, everywhere
 from rebll_avalanche.labels import label_matrix
+from rebll_avalanche.methods import takes_also
 from rebll_avalanche.models.windows import seen_twice
+from rebll_avalanche.plugins.networks import check_solvable
 from rebll_avalanche.protocols import Experience, Strategy
 from rebll_avalanche.scenario import class_range
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rebll_avalanche.plugins.signatures import RidgeOptions
 
 
 class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
@@ -37,54 +38,14 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
     the network, the pass follows training; earlier sums then hold features of the earlier network.
 
     Args:
-        unknown: Target for a missing label of a class that was known when the image arrived:
-            ``"negative"``: absent; ``"shrunk"``: ``shrink`` times the head's own score; ``"hard"``: 1 if
-            the current head's probability is above ``threshold``; ``"soft"``: that probability;
-            ``"auto"``: absent if images of earlier classes are observed to repeat, else ``"shrunk"``.
-        threshold: For ``"hard"``.
-        shrink: Factor of the score for ``"shrunk"``.
-        gamma: The ridge penalty; by default chosen by generalised cross-validation.
-        per_class_gamma: Choose one penalty per class.
-        keep: What is stored besides the sums: ``"sums"``: nothing; ``"labels"``: a fingerprint and the
-            labels of every image, so that a repeated image is not counted twice and an image given again
-            can be corrected or forgotten; ``"vectors"``: its features too, so that it need not be given
-            again. If every experience has all images of its classes, the head equals the one fitted to
-            all labels, unless only sums are kept.
-        calibration: How scores become log-odds: ``"logistic"``, three coefficients fitted to held-out
-            scores (:class:`~rebll_avalanche.closed_form.calibration.ScoreCalibration`);
-            ``"gaussian"``, from the sums alone; ``"none"``, plain scores.
-        intercept: Fit an intercept.
-        weighting: ``"equal"``, or ``"inverse_sqrt"``: an image's weight is the mean of
-            ``1 / sqrt(images of the class)`` over its classes, relative to the mean over all classes.
+        **options: Parameters of ``RidgeLearner``, which documents them.
     """
 
-    def __init__(
-        self,
-        *,
-        unknown: UnknownAs = "auto",
-        threshold: float = 0.7,
-        shrink: float = 0.5,
-        gamma: float | None = None,
-        per_class_gamma: bool = False,
-        keep: Keep = "labels",
-        calibration: Calibration = "logistic",
-        intercept: bool = True,
-        weighting: Weighting = "equal",
-    ) -> None:
+    @takes_also(RidgeLearner, without=("num_features",))
+    def __init__(self, **options: Unpack[RidgeOptions]) -> None:
         super().__init__()
         # Recreated in the first experience, when the length of the head's input vectors is known.
-        self.learner = RidgeLearner(
-            1,
-            unknown=unknown,
-            threshold=threshold,
-            shrink=shrink,
-            gamma=gamma,
-            per_class_gamma=per_class_gamma,
-            keep=keep,
-            calibration=calibration,
-            intercept=intercept,
-            weighting=weighting,
-        )
+        self.learner = RidgeLearner(1, **options)
         self._keys: Sequence[int] | None = None
         self._observed = 0
         self._passed = False
@@ -95,17 +56,13 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         return self.learner.sums
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Join the distributed job, if there is one."""
+        """Check the head, and join the distributed job, if there is one."""
+        check_solvable(strategy.model, "the closed form")
         take_part(strategy)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Check the head and start the experience."""
+        """Start the experience."""
         head: Any = strategy.model.head
-        if getattr(head, "weight", None) is None or getattr(head, "bias", None) is None:
-            raise ValueError(
-                f"the head {type(head).__name__} has no linear rows to solve; "
-                "use head='linear', 'expanded' or 'random'"
-            )
         if not self.sums.images:
             self.learner = RidgeLearner(head.in_features, **self.learner.options)
         self._seen = class_range(strategy.experience)[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -11,6 +11,11 @@ from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
 from rebll_avalanche.plugins.teacher import Teacher, frozen_copy
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rebll_avalanche.plugins.signatures import RidgeOptions
 
 
 class ClosedFormTeacher(Teacher):
@@ -22,12 +27,12 @@ class ClosedFormTeacher(Teacher):
     and the experience's negatives.
 
     Args:
-        **options: Parameters of :class:`~rebll_avalanche.plugins.closed_form.ClosedFormPlugin`.
+        **options: Parameters of :class:`~rebll_avalanche.closed_form.learner.RidgeLearner`.
     """
 
     calibrated = True
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[RidgeOptions]) -> None:
         super().__init__()
         self.closed_form = ClosedFormPlugin(**options)
         self._prepared = -1

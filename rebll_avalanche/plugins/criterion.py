@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from rebll_avalanche.compatibility import check_compatibility
 from rebll_avalanche.distributed.joining import take_part
-from rebll_avalanche.labels import check_criterion
 from rebll_avalanche.protocols import Strategy
 
 BaseLoss = Callable[[Tensor, Tensor, str], Tensor]
@@ -93,13 +92,3 @@ def check_steerable(strategy: Strategy, plugin: Any) -> None:
         )
     check_compatibility(strategy)
     take_part(strategy)
-
-
-def check_base_loss(strategy: Strategy) -> None:
-    """Refuse a strategy's own criterion if it cannot learn from the labels of the experience.
-
-    Raises:
-        ValueError: See :func:`~rebll_avalanche.labels.check_criterion`.
-    """
-    outputs = getattr(strategy.model, "num_classes", None)
-    check_criterion(plain_criterion(strategy), strategy.experience.dataset, outputs)

@@ -70,11 +70,11 @@ class CSCPlugin(AKDPlugin):
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add distillation and entropy."""
         super().before_backward(strategy, **kwargs)
-        if not self._distils:
+        if not self.distils:
             return
         logits = strategy.mb_output
         # Annotated old classes are left out: their labels determine the confidence.
-        old = slice(0, self._old_classes)
+        old = slice(0, self.old_classes)
         labelled = torch.zeros_like(logits, dtype=torch.bool)
         labelled[:, old] = annotated(strategy.mb_y[:, old])
         if self.entropy_classes == "old":

@@ -13,7 +13,7 @@ from rebll_avalanche.labels import UNKNOWN, annotated, seen_columns
 from rebll_avalanche.losses import bce_loss
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.memory.sampling import PolicyName, SamplingPolicy
-from rebll_avalanche.plugins.criterion import check_base_loss
+from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import forward_frozen, whole_pictures
 from rebll_avalanche.plugins.terms import LossTerms
@@ -73,7 +73,7 @@ class DERPlusPlusPlugin(SupervisedPlugin):
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Check the criterion, and bind memory to the stream."""
-        check_base_loss(strategy)
+        check_learnable(strategy)
         self.memory.bind(strategy.experience)
         more = self.memory.labels.shape[1] - self.logits.shape[1]
         if len(self.memory) and more:

@@ -20,11 +20,11 @@ from rebll_avalanche.memory import Memory
 from rebll_avalanche.memory.sampling import PolicyName, SamplingPolicy
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
 from rebll_avalanche.plugins.criterion import (
-    check_base_loss,
     check_steerable,
     install_criterion,
     restore_criterion,
 )
+from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.tap import OutputTap
 from rebll_avalanche.plugins.teacher import Teacher, share_teacher
@@ -131,7 +131,7 @@ class KRTPlugin(SupervisedPlugin):
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Activate the teacher, set its pseudo-label threshold, install the asymmetric loss."""
-        check_base_loss(strategy)
+        check_learnable(strategy)
         self.teacher.begin_experience(strategy)
         self.memory.bind(strategy.experience)
         self._lo, self._hi = class_range(strategy.experience)

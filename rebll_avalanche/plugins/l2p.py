@@ -9,7 +9,7 @@ from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
 from rebll_avalanche.models.prompts import PromptedViT, PromptPool
-from rebll_avalanche.plugins.criterion import check_base_loss
+from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.tap import OutputTap
 from rebll_avalanche.plugins.terms import LossTerms
@@ -54,7 +54,7 @@ class L2PPlugin(SupervisedPlugin):
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Check that the network has prompts and that the criterion accepts the labels."""
         prompt_pool(strategy)
-        check_base_loss(strategy)
+        check_learnable(strategy)
 
     def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Hook the prompt pool."""

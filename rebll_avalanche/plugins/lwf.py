@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from avalanche.training.plugins import LwFPlugin, SupervisedPlugin
 from avalanche.training.regularization import RegularizationMethod
@@ -13,11 +13,17 @@ from rebll_avalanche.compatibility import check_compatibility
 from rebll_avalanche.distributed.joining import take_part
 from rebll_avalanche.labels import annotated, label_matrix, where_unknown
 from rebll_avalanche.losses import bce_loss
-from rebll_avalanche.plugins.criterion import check_base_loss
+from rebll_avalanche.methods import takes_also
+from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.plugins.teacher import Teacher, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Experience, Strategy
 from rebll_avalanche.scenario import class_range
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rebll_avalanche.plugins.signatures import SigmoidLwFOptions
 
 
 class SigmoidDistillation(RegularizationMethod):
@@ -32,8 +38,8 @@ class SigmoidDistillation(RegularizationMethod):
     not distilled there.
 
     Args:
-        alpha: Weight of the term.
-        temperature: ``T``; larger values make small probabilities matter more.
+        alpha: Weight of the distillation relative to the strategy's own loss.
+        temperature: Temperature of student and teacher; larger values make small probabilities matter more.
     """
 
     def __init__(self, alpha: float = 1.0, temperature: float = 2.0) -> None:
@@ -83,13 +89,13 @@ class SigmoidLwFPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
     Defaults are those of LwF: equal weights for both terms, and a temperature of 2.
 
     Args:
-        alpha: Weight of the distillation relative to the strategy's own loss.
-        temperature: Temperature of student and teacher.
+        **options: Parameters of :class:`SigmoidDistillation`.
     """
 
-    def __init__(self, *, alpha: float = 1.0, temperature: float = 2.0) -> None:
+    @takes_also(SigmoidDistillation)
+    def __init__(self, **options: Unpack[SigmoidLwFOptions]) -> None:
         super().__init__()
-        self.distillation = SigmoidDistillation(alpha, temperature)
+        self.distillation = SigmoidDistillation(**options)
         self.terms = LossTerms()
 
     @property
@@ -105,7 +111,7 @@ class SigmoidLwFPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Check the criterion, and activate the teacher."""
-        check_base_loss(strategy)
+        check_learnable(strategy)
         self.distillation.pre_adapt(strategy, strategy.experience)
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
@@ -149,6 +155,7 @@ class SoftmaxLwFPlugin(LwFPlugin):
         Raises:
             ValueError: When an image is annotated for a class of an earlier experience.
         """
+        check_learnable(strategy)
         old, _ = class_range(strategy.experience)
         if bool(annotated(label_matrix(strategy.experience.dataset)[:, :old]).any()):
             raise ValueError(

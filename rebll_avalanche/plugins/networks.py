@@ -1,4 +1,4 @@
-"""Checks of user-defined networks before training."""
+"""Checks of networks, also user-defined ones, before training."""
 
 from __future__ import annotations
 
@@ -6,13 +6,41 @@ from typing import Any
 
 import torch
 from avalanche.models import DynamicModule
+from avalanche.training.plugins import SupervisedPlugin
 
-from rebll_avalanche.labels import label_matrix
+from rebll_avalanche.labels import check_criterion, label_matrix
+from rebll_avalanche.plugins.criterion import plain_criterion
 from rebll_avalanche.protocols import Strategy
 
 
-def check_solvable(model: Any) -> None:
-    """Refuse a network whose head a closed-form teacher cannot solve.
+def check_learnable(strategy: Strategy) -> None:
+    """Refuse a network or a criterion that cannot learn the labels of the experience.
+
+    Every plugin calls it when an experience begins, since it does not know the others.
+
+    Raises:
+        ValueError: Naming what does not fit, and what would.
+    """
+    check_width(strategy)
+    outputs = getattr(strategy.model, "num_classes", None)
+    check_criterion(plain_criterion(strategy), strategy.experience.dataset, outputs)
+
+
+class CheckNetworkPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
+    """Checks the network for strategies and plugins of Avalanche, which do not."""
+
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
+        """Refuse a network that cannot learn the experience."""
+        check_learnable(strategy)
+
+
+def check_solvable(model: Any, purpose: str, instead: str = "") -> None:
+    """Refuse a network whose head cannot be solved in closed form.
+
+    Args:
+        model: The network.
+        purpose: What needs the head, for the message.
+        instead: A further way out, for the message.
 
     Raises:
         ValueError: Naming what the network or its head lacks.
@@ -24,10 +52,10 @@ def check_solvable(model: Any) -> None:
             lacks.append(f"head.{name}")
     if lacks:
         raise ValueError(
-            f"a closed-form teacher needs a growing linear head, but {type(model).__name__} "
-            f"with the head {type(head).__name__} lacks {', '.join(lacks)}; make the network with "
-            "build_model(...), wrap yours in MultiLabelModel(backbone, GrowingLinear(features)), or use "
-            "preset='paper' with teacher='previous'"
+            f"{purpose} needs a growing linear head, but {type(model).__name__} with the head "
+            f"{type(head).__name__} lacks {', '.join(lacks)}; make the network with build_model(...) and "
+            "head='linear', 'expanded' or 'random', or wrap yours in "
+            f"MultiLabelModel(backbone, GrowingLinear(features)){instead}"
         )
 
 

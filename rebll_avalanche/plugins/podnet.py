@@ -11,9 +11,8 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
 from rebll_avalanche.models.stages import FeatureTap, tapped
-from rebll_avalanche.plugins.criterion import check_base_loss
 from rebll_avalanche.plugins.options import check_not_negative
-from rebll_avalanche.plugins.teacher import TaughtPlugin, share_teacher
+from rebll_avalanche.plugins.teacher import TaughtPlugin
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import annotated_classes, class_range
@@ -74,25 +73,24 @@ class PODPlugin(TaughtPlugin):
         self._scale = 0.0
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Share one teacher with the other plugins."""
+        """Check the network, and share one teacher with the other plugins."""
         if not hasattr(strategy.model, "backbone"):
             raise ValueError(
                 f"{type(strategy.model).__name__} has no 'backbone' that computes feature maps; "
                 "make it with build_model(...), or wrap yours in MultiLabelModel(backbone, head)"
             )
-        self.teacher = share_teacher(strategy, self.teacher)
+        super().before_training(strategy, **kwargs)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Weight the distillation by the ratio of seen to annotated classes."""
-        check_base_loss(strategy)
-        self.teacher.begin_experience(strategy)
-        old, seen = class_range(strategy.experience)
+        super().before_training_exp(strategy, **kwargs)
+        _, seen = class_range(strategy.experience)
         size = max(len(annotated_classes(strategy.experience)), 1)
-        self._scale = math.sqrt(seen / size) if old else 0.0
+        self._scale = math.sqrt(seen / size)
 
     def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Hook the student's feature maps, so that no second forward pass is needed."""
-        if self.teacher.model is not None and self._scale:
+        if self.distils:
             self._tap.open(strategy.model)
 
     def after_forward(self, strategy: Strategy, **kwargs: Any) -> None:
@@ -101,7 +99,7 @@ class PODPlugin(TaughtPlugin):
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add the distillation."""
-        if self.teacher.model is None or not self._scale:
+        if not self.distils or self.teacher.model is None:
             return
         with torch.no_grad(), tapped(self.teacher.model) as teacher:
             self.teacher.model(strategy.mb_x)

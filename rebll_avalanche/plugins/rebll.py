@@ -11,7 +11,7 @@ from rebll_avalanche.memory import Memory
 from rebll_avalanche.methods import composed, takes_also
 from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.closed_form_teacher import ClosedFormTeacher
-from rebll_avalanche.plugins.networks import check_solvable, check_width
+from rebll_avalanche.plugins.networks import check_solvable
 from rebll_avalanche.plugins.relabel import OnlineRelabelPlugin
 from rebll_avalanche.plugins.teacher import Teacher
 from rebll_avalanche.plugins.terms import LossTerms
@@ -21,7 +21,7 @@ from rebll_avalanche.words import check_choice
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from rebll_avalanche.plugins.rebll_options import RebLLOptions
+    from rebll_avalanche.plugins.signatures import RebLLOptions
 
 Preset = Literal["paper", "best"]
 TeacherKind = Literal["previous", "closed_form"]
@@ -106,13 +106,13 @@ class RebLLPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Check the head for a closed-form teacher, then call both halves."""
         if isinstance(self.teacher, ClosedFormTeacher):
-            check_solvable(strategy.model)
+            instead = ", or use preset='paper' with teacher='previous'"
+            check_solvable(strategy.model, "a closed-form teacher", instead)
         self.akd.before_training(strategy, **kwargs)
         self.replay.before_training(strategy, **kwargs)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Check the number of outputs, call both halves, and copy the teacher's rows if asked to."""
-        check_width(strategy)
+        """Call both halves, and copy the teacher's rows if asked to."""
         self.akd.before_training_exp(strategy, **kwargs)
         self.replay.before_training_exp(strategy, **kwargs)
         # The student already has the previous model's rows.

@@ -14,7 +14,8 @@ from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.losses import bce_loss, er_loss, probability
 from rebll_avalanche.memory import Memory, Provenance
 from rebll_avalanche.memory.sampling import PolicyName, SamplingPolicy
-from rebll_avalanche.plugins.criterion import check_base_loss, check_steerable
+from rebll_avalanche.plugins.criterion import check_steerable
+from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.plugins.options import (
     Exponent,
     Reduction,
@@ -122,7 +123,7 @@ class OnlineRelabelPlugin(SupervisedPlugin, supports_distributed=True):  # type:
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Set the exponent for the number of seen classes."""
-        check_base_loss(strategy)
+        check_learnable(strategy)
         self.teacher.begin_experience(strategy)
         self.memory.bind(strategy.experience)
         self._old_classes, self._seen_classes = class_range(strategy.experience)

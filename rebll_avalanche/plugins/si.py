@@ -6,6 +6,7 @@ from typing import Any
 
 from avalanche.training.plugins import SynapticIntelligencePlugin
 
+from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.protocols import Strategy
 
 
@@ -27,7 +28,8 @@ class CopyingSIPlugin(SynapticIntelligencePlugin):
         super().__init__(si_lambda, eps)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Record the weights at the start of the experience."""
+        """Check the network, and record its weights at the start of the experience."""
+        check_learnable(strategy)
         super().before_training_exp(strategy, **kwargs)
         _copy(self.ewc_data[0])
 

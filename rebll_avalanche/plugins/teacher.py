@@ -9,7 +9,9 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor, nn
 
+from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.protocols import Strategy
+from rebll_avalanche.scenario import class_range
 
 
 class Teacher:
@@ -77,11 +79,37 @@ class Teacher:
 
 
 class TaughtPlugin(SupervisedPlugin):
-    """A plugin with a teacher, which it copies when an experience ends and saves in checkpoints."""
+    """A plugin with a teacher, which it copies when an experience ends and saves in checkpoints.
+
+    Attributes:
+        teacher: The previous model, shared with the strategy's other plugins.
+        old_classes: Number of classes of earlier experiences; theirs are the first columns.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.teacher = Teacher()
+        self.old_classes = 0
+
+    @property
+    def distils(self) -> bool:
+        """Whether there are earlier classes and a model that has learned them."""
+        return self.teacher.model is not None and self.old_classes > 0
+
+    def old_logits(self, strategy: Strategy) -> tuple[Tensor, Tensor]:
+        """Logits of the earlier classes for the current batch: the teacher's and the model's."""
+        teacher = self.teacher.logits(strategy.mb_x)
+        return teacher[:, : self.old_classes], strategy.mb_output[:, : self.old_classes]
+
+    def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
+        """Share one teacher with the other plugins."""
+        self.teacher = share_teacher(strategy, self.teacher)
+
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
+        """Check the network, and activate the teacher."""
+        check_learnable(strategy)
+        self.teacher.begin_experience(strategy)
+        self.old_classes, _ = class_range(strategy.experience)
 
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Copy the model, the teacher of the next experience."""

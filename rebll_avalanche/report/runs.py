@@ -104,8 +104,6 @@ class Run:
     def _decided(self) -> dict[str, Any]:
         decided = flat({name: self.config[name] for name in DECISIONS if name in self.config})
         decided |= flat({"method": self._as_run.get("parameters", {})})
-        # An extended run is not comparable to one that was not extended.
-        decided["benchmark.extensions"] = len(self.config.get("extensions", []))
         return {
             key: value
             for key, value in decided.items()
@@ -175,7 +173,11 @@ def read_run(folder: str | Path) -> Run:
     if not metrics.is_file():
         raise FileNotFoundError(f"{folder} has not finished its first experience: no {METRICS}")
     steps = []
-    for number, line in enumerate(metrics.read_text(encoding="utf-8").splitlines(), start=1):
+    try:
+        lines = metrics.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise DamagedError(f"{metrics} is damaged: {error}") from error
+    for number, line in enumerate(lines, start=1):
         if line.strip():
             steps.append(_step(line, f"{metrics}, line {number}"))
     if not steps:

@@ -13,6 +13,6 @@ How one image passes through ``rebll run``, file by file:
 5. After each experience, the strategy is evaluated on the test images of all classes seen so far;
    ``results.py`` writes the files that ``report/`` reads.
 
-``processes.py`` does the same for many runs at a time (``rebll table``), ``extend.py`` continues a
-finished run (``rebll extend``), and ``stream.py`` is the plain loop without a folder, for scripts.
+``processes.py`` does the same for many runs at a time (``rebll table``), and ``stream.py`` is the plain loop
+without a folder, for scripts. A finished run goes on as a learner: ``learner/opening.py``.
 """

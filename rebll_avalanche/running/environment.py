@@ -39,8 +39,10 @@ def git_state() -> dict[str, Any]:
     here = Path(__file__).parent
 
     def ask(*arguments: str) -> str:
+        # Only look: otherwise `git status` writes the index, and stopped half-way leaves its lock.
+        command = ["git", "--no-optional-locks", *arguments]
         answer = subprocess.run(
-            ["git", *arguments], cwd=here, capture_output=True, text=True, timeout=10, check=True
+            command, cwd=here, capture_output=True, text=True, timeout=10, check=True
         )
         return answer.stdout.strip()
 

@@ -61,7 +61,7 @@ def locked(folder: Path) -> Iterator[None]:
         lock = FileLock(path, timeout=0).acquire()
     except Timeout:
         owner = ""
-        with suppress(OSError):  # on Windows a locked file cannot be read
+        with suppress(OSError, ValueError):  # on Windows a locked file cannot be read
             owner = path.read_text()
         raise ValueError(
             f"{folder} is in use by another run (process {owner or 'unknown'}); wait for it, "

@@ -1,4 +1,4 @@
-"""Fingerprints of the label tables a run was trained on, to refuse tables edited since."""
+"""The fingerprint of the label table a run was trained on, to refuse one edited since."""
 
 from __future__ import annotations
 
@@ -11,39 +11,30 @@ from rebll_avalanche.files import write_text
 from rebll_avalanche.run_files import LABEL_TABLES
 
 
-def keep_label_table(folder: Path, name: str, table: Path) -> None:
-    """Record the content of a table.
-
-    Args:
-        folder: The run.
-        name: The table's role in the run: ``benchmark``, or ``extension-0`` and so on.
-        table: The file.
-    """
+def keep_label_table(folder: Path, table: Path) -> None:
+    """Record the content of a table."""
     if table.is_file():  # other sources of labels report their own problems
-        kept = _read(folder) | {name: fingerprint(table)}
-        write_text(folder / LABEL_TABLES, json.dumps(kept) + "\n")
+        write_text(folder / LABEL_TABLES, json.dumps({"benchmark": fingerprint(table)}) + "\n")
 
 
-def check_label_table(folder: Path, name: str, table: Path, way_out: str) -> None:
+def check_label_table(folder: Path, table: Path) -> None:
     """Refuse a table that was edited since the run read it; a missing table is not checked.
 
     Args:
         folder: The run.
-        name: As for :func:`keep_label_table`.
         table: The file.
-        way_out: Advice at the end of the error message.
 
     Raises:
         ChangedError: Naming the lines that changed.
     """
-    before = _read(folder).get(name)
+    before = _read(folder).get("benchmark")
     if before is None or not table.is_file():
         return
     changed = changed_rows(before, table)
     if changed:
         raise ChangedError(
             f"{table} was edited since {folder} learned from it: {changed}; put the table back as it was, "
-            f"or {way_out}"
+            "start over with --start-over, or choose another --folder"
         )
 
 

@@ -16,17 +16,7 @@ from rebll_avalanche.files import replacing, write_text
 from rebll_avalanche.manifest import write_manifest
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.metrics import last_evaluation
-from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.run_files import MEMORY, METRICS, RESULTS, SCORES
-
-
-def memory_of(strategy: Strategy) -> Memory | None:
-    """The replay memory of the first plugin that has one of this package's type."""
-    for plugin in strategy.plugins:
-        memory = getattr(plugin, "memory", None)
-        if isinstance(memory, Memory):
-            return memory
-    return None
 
 
 def class_average_precision(

@@ -14,6 +14,7 @@ import torch
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder, Moment
 from rebll_avalanche.checkpointing.foreign import unsaved
+from rebll_avalanche.checkpointing.memory_images import keep_images, memory_of
 from rebll_avalanche.checkpointing.resume import CheckpointPlugin
 from rebll_avalanche.checkpointing.snapshot import capture, restore
 from rebll_avalanche.configuration.config import Config
@@ -106,12 +107,7 @@ def run_experiment(
         table = Path(config.benchmark.labels).expanduser() if config.benchmark.labels else None
         learned = has_learned(folder)
         if table is not None and learned:
-            check_label_table(
-                folder,
-                "benchmark",
-                table,
-                "start over with --start-over, or choose another --folder",
-            )
+            check_label_table(folder, table)
         checkpoints = CheckpointFolder(folder / CHECKPOINT)
         from_first(checkpoints.sweep)
         if not (folder / CONFIG).is_file():  # the checkpoint's settings must match
@@ -134,7 +130,7 @@ def run_experiment(
         strategy = build_strategy(config, model, benchmark, folder)
         if is_first() and (not learned or not (folder / CONFIG).is_file()):
             if table is not None:
-                keep_label_table(folder, "benchmark", table)
+                keep_label_table(folder, table)
             weights = getattr(benchmark.features, "weights", model.weights)
             content = _resolved(config, benchmark, weights, shape)
             content["environment"]["milliseconds_per_step"] = tried
@@ -191,7 +187,7 @@ def learn(
     if len(records) > len(pairs):
         raise DamagedError(
             f"{folder} has learned {len(records)} experiences, but its configuration has {len(pairs)}: "
-            f"restore the {CONFIG} that lists its extensions"
+            f"restore its {CONFIG}"
         )
     workers = {"num_workers": config.training.num_workers}
     try:
@@ -199,7 +195,7 @@ def learn(
             strategy.train(train_experience, **workers)
             started = time.perf_counter()
             found = read_metrics(strategy.eval([eval_experience], **workers), stream)
-            memory = results.memory_of(strategy)
+            memory = memory_of(strategy)
             page = recorder.page()
             page["seconds"] += time.perf_counter() - started
             names = benchmark.class_names
@@ -223,8 +219,12 @@ def learn(
             results.write_metrics(folder, records)
             if not lost or len(records) == len(pairs):
                 moment = Moment(len(records) - 1, Moment.END)
-                state = capture(strategy, benchmark.train_stream)
-                checkpoints.save(moment, {"strategy": state, "records": records})
+                end: dict[str, Any] = {"records": records}
+                if len(records) == len(pairs):  # it may be opened when the images are gone
+                    side = input_shape(benchmark)[-1]
+                    end["memory_images"] = keep_images(memory, benchmark.train_stream, side)
+                end["strategy"] = capture(strategy, benchmark.train_stream)
+                checkpoints.save(moment, end)
     finally:
         if watcher is not None:
             watcher.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,10 +108,12 @@ def learn(names: Sequence[str], paths: Sequence[str], labels: Labels) -> Change:
             source=SOURCE,
             pictures=Watched(paths, job, 4 if known else 2),
         )
-        before = learner.evaluate(table).qualities if known else ()
+        before = learner.evaluate(table) if known else None
         lesson = learner.learn(table)
         return Taught(
-            lesson=LessonAnswer.of(lesson), before=[Quality.of(quality) for quality in before]
+            lesson=LessonAnswer.of(lesson, learner),
+            before=[Quality.of(quality) for quality in before.qualities] if before else [],
+            known_pictures=before.learned_pictures if before else 0,
         )
 
     return change
@@ -167,6 +169,27 @@ def correct(corrections: Sequence[Correction]) -> Change:
             pictures=_by_name(names).given,
         )
         return Done(message=str(learner.correct(table)))
+
+    return change
+
+
+def keep_thresholds(thresholds: Mapping[str, float]) -> Change:
+    """Thresholds that no lesson moves."""
+
+    def change(learner: Learner, job: Job) -> Done:
+        learner.set_thresholds(thresholds)
+        return Done(message=f"thresholds kept of {', '.join(thresholds)}")
+
+    return change
+
+
+def choose_thresholds(precision: float | None) -> Change:
+    """Thresholds from leave-one-out scores."""
+
+    def change(learner: Learner, job: Job) -> Done:
+        learner.choose_thresholds(precision)
+        how = "the best F1" if precision is None else f"a precision of {100 * precision:g} %"
+        return Done(message=f"all thresholds are chosen for {how}")
 
     return change
 

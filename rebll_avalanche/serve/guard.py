@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +13,7 @@ from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-# Says nothing that the package on PyPI does not, so it needs no token.
+# These say nothing that the package on PyPI does not, so they need no token.
 OPEN = frozenset({"/api/health", "/api/openapi.json"})
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -35,7 +36,9 @@ class Limits:
     """What a server takes on.
 
     Attributes:
-        body: Bytes of one request.
+        body: Bytes of one request with pictures.
+        text: Bytes of one request without.
+        bodies: Bytes of all requests that are being answered.
         pictures: Of one request.
         pixels: Of one picture.
         pixels_at_once: Of all pictures that are being answered; three bytes each.
@@ -45,6 +48,8 @@ class Limits:
     """
 
     body: int = 256 << 20
+    text: int = 8 << 20
+    bodies: int = 1 << 30
     pictures: int = 1000
     pixels: int = 50_000_000
     pixels_at_once: int = 400_000_000
@@ -71,13 +76,15 @@ class Guard:
         self._limits = limits
         self._token = token
         self._running = 0
+        self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":  # the application has no web sockets
+        if scope["type"] != "http":  # there are no web sockets here
+            await send({"type": "websocket.close"})
             return
 
         async def with_headers(message: dict[str, Any]) -> None:
@@ -96,7 +103,8 @@ class Guard:
                 raise Refused(429, "too many requests at once; try again in a second")
             self._running += 1
             try:
-                await self._app(scope, self._counted(receive), with_headers)
+                with self._counted(receive, self._most_bytes(headers)) as counted:
+                    await self._app(scope, counted, with_headers)
             finally:
                 self._running -= 1
         except Refused as refused:
@@ -123,22 +131,38 @@ class Guard:
             if not secrets.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
                 raise Refused(401, "this server needs the token that it printed when it started")
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length[:20]) > self._limits.body:
-            raise Refused(413, f"a request has at most {self._limits.body >> 20} MB")
+        if not length.isdecimal() or int(length[:20]) > self._most_bytes(headers):
+            raise _too_large(self._most_bytes(headers))
 
-    def _counted(self, receive: Receive) -> Receive:
-        """The same bytes, but no more than the limit: a length is only a claim, or left out."""
+    def _most_bytes(self, headers: dict[str, str]) -> int:
+        with_pictures = headers.get("content-type", "").lower().startswith("multipart/")
+        return self._limits.body if with_pictures else self._limits.text
+
+    @contextmanager
+    def _counted(self, receive: Receive, most: int) -> Iterator[Receive]:
+        """The same bytes, but no more than the limits: a length is only a claim, or left out."""
         seen = 0
 
         async def limited() -> dict[str, Any]:
             nonlocal seen
             message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self._limits.body:
-                raise Refused(413, f"a request has at most {self._limits.body >> 20} MB")
+            arrived = len(message.get("body", b""))
+            seen += arrived
+            self._bytes += arrived
+            if seen > most:
+                raise _too_large(most)
+            if self._bytes > self._limits.bodies:
+                raise Refused(429, "too many bytes at once; try again in a second")
             return message
 
-        return limited
+        try:
+            yield limited
+        finally:
+            self._bytes -= seen
+
+
+def _too_large(most: int) -> Refused:
+    return Refused(413, f"a request has at most {most / (1 << 20):g} MB")
 
 
 def _headers(scope: Scope) -> dict[str, str]:

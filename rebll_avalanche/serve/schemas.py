@@ -7,7 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from rebll_avalanche.learner import Lesson
+from rebll_avalanche.learner import Learner, Lesson
+from rebll_avalanche.learner.audit import Suspect
+from rebll_avalanche.learner.lesson import picture_id
+from rebll_avalanche.learner.methods import is_exact
 from rebll_avalanche.learner.quality import ClassQuality
 from rebll_avalanche.serve.service import Job
 
@@ -19,6 +22,7 @@ def _number(value: float | None) -> float | None:
 
 Number = Annotated[float | None, BeforeValidator(_number)]
 ClassName = Annotated[str, Field(min_length=1, max_length=100)]
+# A picture is meant by its name, or by its id where two have one name.
 PictureName = Annotated[str, Field(min_length=1, max_length=300)]
 
 
@@ -29,12 +33,9 @@ class Given(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether it answers."""
+    """Whether it answers; says nothing else, because everybody may ask."""
 
     status: Literal["ok"] = "ok"
-    classes: int
-    lessons: int
-    waiting: int = Field(description="Changes that are under way or wait.")
 
 
 class Limit(BaseModel):
@@ -77,13 +78,26 @@ class Quality(BaseModel):
         return cls(**{name: getattr(quality, name) for name in cls.model_fields})
 
 
+class LearnedPicture(BaseModel):
+    """A picture that was learned; its file may be gone."""
+
+    name: str
+    id: str = Field(description="What tells it from others of the same name.")
+    thumbnail: bool = Field(description="Whether a small copy is kept: /api/thumbnail?picture=ID.")
+
+    @classmethod
+    def of(cls, name: str, key: int, learner: Learner) -> LearnedPicture:
+        """The same for JSON."""
+        return cls(name=name, id=picture_id(key), thumbnail=learner.thumbnail(key) is not None)
+
+
 class LessonAnswer(BaseModel):
     """One lesson."""
 
     number: int
     source: str
     taught_at: str
-    pictures: list[str]
+    pictures: list[LearnedPicture]
     new_classes: list[str]
     known_classes: list[str]
     qualities: list[Quality] = Field(
@@ -92,13 +106,16 @@ class LessonAnswer(BaseModel):
     seconds: float
 
     @classmethod
-    def of(cls, lesson: Lesson) -> LessonAnswer:
+    def of(cls, lesson: Lesson, learner: Learner) -> LessonAnswer:
         """The same for JSON."""
         return cls(
             number=lesson.number,
             source=lesson.source,
             taught_at=lesson.taught_at,
-            pictures=list(lesson.pictures),
+            pictures=[
+                LearnedPicture.of(name, key, learner)
+                for name, key in zip(lesson.pictures, lesson.keys, strict=True)
+            ],
             new_classes=list(lesson.new_classes),
             known_classes=list(lesson.known_classes),
             qualities=[Quality.of(each) for each in lesson.qualities],
@@ -112,6 +129,9 @@ class Taught(BaseModel):
     lesson: LessonAnswer
     before: list[Quality] = Field(
         description="Of the same pictures, by the learner before the lesson, for classes that it knew."
+    )
+    known_pictures: int = Field(
+        description="How many of them it had learned already, so that `before` proves little."
     )
 
 
@@ -149,8 +169,12 @@ class ClassAnswer(BaseModel):
 
     name: str
     threshold: float
+    kept: bool = Field(description="Whether a person has set the threshold; no lesson moves it.")
     lessons: list[int] = Field(description="That spoke about it.")
-    quality: Quality | None = Field(description="In the last lesson that spoke about it.")
+    quality: Quality | None = Field(
+        description="On all pictures that were annotated for it, by a model that had not learned "
+        "from the picture (leave-one-out); none for methods that have no such scores."
+    )
 
 
 class SuggestionAnswer(BaseModel):
@@ -165,10 +189,45 @@ class SuggestionAnswer(BaseModel):
 class SuspectAnswer(BaseModel):
     """A label that is probably wrong."""
 
-    picture: str
-    name: str
-    present: bool
-    probability: float
+    picture: LearnedPicture
+    name: str = Field(description="Of the class.")
+    present: bool = Field(description="What the label says.")
+    probability: float = Field(description="By a model that had not learned from the picture.")
+
+    @classmethod
+    def of(cls, suspect: Suspect, learner: Learner) -> SuspectAnswer:
+        """The same for JSON."""
+        return cls(
+            picture=LearnedPicture.of(suspect.picture, suspect.key, learner),
+            name=suspect.name,
+            present=suspect.present,
+            probability=suspect.probability,
+        )
+
+
+class About(BaseModel):
+    """What the learner is."""
+
+    method: str
+    backbone: str
+    exact: bool = Field(description="Whether it can correct, forget and audit what it learned.")
+    classes: int
+    lessons: int
+    pictures: int
+    precision: float | None = Field(description="That chosen thresholds keep; else the best F1.")
+
+    @classmethod
+    def of(cls, learner: Learner) -> About:
+        """As it is now."""
+        return cls(
+            method=learner.config.method_name,
+            backbone=str(learner.config.benchmark.features),
+            exact=is_exact(learner.config),
+            classes=len(learner.class_names),
+            lessons=len(learner.lessons),
+            pictures=len({key for lesson in learner.lessons for key in lesson.keys}),
+            precision=learner.precision,
+        )
 
 
 class Rename(Given):
@@ -208,3 +267,14 @@ class Corrections(Given):
 
 # For each picture the classes that it has, or what is known of which class; null is not annotated.
 Labels = list[list[ClassName] | dict[ClassName, bool | None]]
+KeptThresholds = Annotated[
+    dict[ClassName, Annotated[float, Field(ge=0, le=1)]], Field(min_length=1, max_length=10_000)
+]
+
+
+class ChosenThresholds(Given):
+    """How thresholds are chosen."""
+
+    precision: float | None = Field(
+        None, gt=0, le=1, description="Keep this precision instead of the best F1."
+    )

@@ -73,7 +73,7 @@ class LearnerService:
 
     def __init__(self, learner: Learner, path: Path, most_waiting: int = 8) -> None:
         self._learner = learner
-        self._path = path
+        self._path = path.absolute()
         self._waiting: queue.Queue[tuple[Job, Change, Callable[[], None]] | None]
         self._waiting = queue.Queue(most_waiting)
         self._jobs: OrderedDict[int, Job] = OrderedDict()
@@ -143,7 +143,9 @@ class LearnerService:
                 job.result = self._changed(change, job)
                 job.progress, job.state = 1.0, "done"
             except RebllError as error:
-                job.error, job.state = str(error), "failed"
+                # Of what a message may name, only files beside the learner are not the asker's own.
+                job.error = str(error).replace(f"{self._path.parent}{os.sep}", "")
+                job.state = "failed"
             except Exception as error:
                 logger.exception("%s failed", job.kind)
                 job.error = (
@@ -169,7 +171,7 @@ def _warm(learner: Learner) -> None:
     if learner.class_names:
         learner.scores(np.zeros((64, 64, 3), np.uint8))
     else:
-        assert learner.features
+        _ = learner.features
 
 
 def _be_patient() -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import threading
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Any
 
+from fastapi import File, UploadFile
 from PIL import Image
 
 from rebll_avalanche.errors import PictureError
+from rebll_avalanche.files import draft_folder, sweep_drafts
+from rebll_avalanche.learner.pictures import Pictures
 from rebll_avalanche.pictures import decode_picture, picture_size
 from rebll_avalanche.serve.guard import Limits, Refused
 
+Uploads = Annotated[list[UploadFile], File(description="Picture files.")]
 LONGEST_NAME = 200
 
 
@@ -49,12 +53,25 @@ class Desk:
 
     Args:
         limits: Of the server.
+        path: The learner's file; pictures of lessons wait in folders beside it.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits, path: Path) -> None:
+        self.limits = limits
+        self._path = path
         self._pixels = 0
         self._lock = threading.Lock()
+        # A server that was killed may have left pictures. Whoever runs one holds the file: nobody uses them.
+        sweep_drafts(path.parent, of=path.name)
+
+    async def contents(self, uploads: Sequence[UploadFile]) -> list[tuple[str, bytes]]:
+        """Names for people, and bytes."""
+        if len(uploads) > self.limits.pictures:
+            raise Refused(413, f"a request has at most {self.limits.pictures} pictures")
+        return [
+            (shown_name(each.filename, number), await each.read())
+            for number, each in enumerate(uploads)
+        ]
 
     @contextmanager
     def decoded(self, files: Sequence[tuple[str, bytes]]) -> Iterator[list[Image.Image]]:
@@ -67,16 +84,14 @@ class Desk:
             PictureError: When one is no picture, or is too large, with its name.
             Refused: When there is no room.
         """
-        pixels = sum(self._checked(name, content) for name, content in files)
-        with self._lock:
-            if self._pixels and self._pixels + pixels > self._limits.pixels_at_once:
-                raise Refused(429, "too many pictures at once; try again in a second")
-            self._pixels += pixels
-        try:
+        with self._room(sum(self._pixels_of(name, content) for name, content in files)):
             yield [self._decoded(name, content) for name, content in files]
-        finally:
-            with self._lock:
-                self._pixels -= pixels
+
+    @contextmanager
+    def one_by_one(self, files: Sequence[tuple[str, bytes]]) -> Iterator[Pictures]:
+        """The same, numbered, each decoded when it is looked at and not kept."""
+        with self._room(max(self._pixels_of(name, content) for name, content in files)):
+            yield _Numbered(files, self._decoded)
 
     def keep(self, files: Sequence[tuple[str, bytes]]) -> tuple[Path, list[str]]:
         """Pictures in a folder that is made for them, under numbers, and their paths.
@@ -84,10 +99,10 @@ class Desk:
         Raises:
             PictureError: When one does not decode, with its name.
         """
-        for name, content in files:
-            self._checked(name, content)
-            self._decoded(name, content)
-        folder = Path(tempfile.mkdtemp(prefix="rebll-lesson-"))
+        with self.one_by_one(files) as pictures:
+            for _ in pictures:
+                pass
+        folder = draft_folder(self._path)
         try:
             paths = [folder / str(number) for number in range(len(files))]
             for path, (_, content) in zip(paths, files, strict=True):
@@ -97,25 +112,55 @@ class Desk:
             raise
         return folder, [str(path) for path in paths]
 
-    def _checked(self, name: str, content: bytes) -> int:
-        """How many pixels it has."""
+    @contextmanager
+    def _room(self, pixels: int) -> Iterator[None]:
+        most = self.limits.pixels_at_once
+        if pixels > most:
+            raise Refused(
+                413, f"{pixels} pixels in one request, at most {most}; send fewer pictures"
+            )
+        with self._lock:
+            if self._pixels + pixels > most:
+                raise Refused(429, "too many pictures at once; try again in a second")
+            self._pixels += pixels
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._pixels -= pixels
+
+    def _pixels_of(self, name: str, content: bytes) -> int:
+        """Checked by what the file says, before anything is decoded."""
         try:
             width, height = picture_size(content)
         except PictureError as error:
             raise PictureError(f"{name}: {error}") from error
-        if width * height > self._limits.pixels:
+        if width * height > self.limits.pixels:
             raise PictureError(
-                f"{name}: {width} x {height} pixels, this server takes at most {self._limits.pixels}"
+                f"{name}: {width} x {height} pixels, this server takes at most {self.limits.pixels}"
             )
-        if max(width, height) > self._limits.elongation * min(width, height):
+        if max(width, height) > self.limits.elongation * min(width, height):
             raise PictureError(
-                f"{name}: {width} x {height} pixels; a picture is at most {self._limits.elongation} "
+                f"{name}: {width} x {height} pixels; a picture is at most {self.limits.elongation} "
                 "times longer than wide"
             )
         return width * height
 
     def _decoded(self, name: str, content: bytes) -> Image.Image:
         try:
-            return decode_picture(content, self._limits.pixels)
+            return decode_picture(content, self.limits.pixels)
         except PictureError as error:
             raise PictureError(f"{name}: {error}") from error
+
+
+class _Numbered(Pictures):
+    """Pictures of files called by their places, because two may have one name."""
+
+    def __init__(
+        self, files: Sequence[tuple[str, bytes]], decode: Callable[[str, bytes], Image.Image]
+    ) -> None:
+        super().__init__([str(place) for place in range(len(files))], files)
+        self._decode = decode
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._decode(*self.given[int(index)])

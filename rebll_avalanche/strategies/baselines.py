@@ -13,6 +13,7 @@ from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.methods import takes_also
 from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.plugins.buffer import SharedBudgetPlugin
+from rebll_avalanche.plugins.networks import CheckNetworkPlugin
 from rebll_avalanche.strategies.template import Evaluator
 
 
@@ -33,7 +34,7 @@ def adopt(
         criterion: Must ignore NaN labels.
         train_mb_size: Images per training batch.
         eval_mb_size: Images per evaluation batch; as in training if not given.
-        plugins: Further plugins. They are passed as a copy, since Avalanche appends to the list.
+        plugins: Further plugins. They are passed in a new list, since Avalanche appends to it.
         evaluator: Metrics and loggers, or a function that makes them.
         **options: Further parameters of the strategy.
     """
@@ -41,7 +42,7 @@ def adopt(
         criterion=PartialLabelBCE() if criterion is None else criterion,
         train_mb_size=train_mb_size,
         eval_mb_size=train_mb_size if eval_mb_size is None else eval_mb_size,
-        plugins=list(plugins or []),
+        plugins=[*(plugins or []), CheckNetworkPlugin()],
         evaluator=evaluator,
         **options,
     )

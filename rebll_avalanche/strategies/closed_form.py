@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -10,6 +10,11 @@ from torch.optim import Optimizer
 
 from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
 from rebll_avalanche.strategies.template import MethodStrategy
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rebll_avalanche.plugins.signatures import ClosedFormOptions
 
 
 class ClosedForm(MethodStrategy, closed_form=ClosedFormPlugin):
@@ -37,7 +42,7 @@ class ClosedForm(MethodStrategy, closed_form=ClosedFormPlugin):
         optimizer: Optimizer | None = None,
         adapt: bool = False,
         train_epochs: int = 1,
-        **options: Any,
+        **options: Unpack[ClosedFormOptions],
     ) -> None:
         if adapt and optimizer is None:
             raise ValueError("adapt=True trains the network: give it an optimizer")

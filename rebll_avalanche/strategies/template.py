@@ -15,6 +15,7 @@ from rebll_avalanche.distributed.joining import take_part
 from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.methods import composed, signature_of, takes_also
 from rebll_avalanche.metrics import multilabel_evaluator
+from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.strategies.loader import in_batches
 
 Evaluator: TypeAlias = EvaluationPlugin | Callable[[], EvaluationPlugin]
@@ -77,6 +78,11 @@ class FineTuning(SupervisedTemplate):
     def _before_training(self, **kwargs: Any) -> None:
         take_part(self)
         super()._before_training(**kwargs)
+
+    def check_model_and_optimizer(self, **kwargs: Any) -> None:
+        """Adapt the model to the experience, and check that it can learn it."""
+        super().check_model_and_optimizer(**kwargs)
+        check_learnable(self)
 
     def _before_eval(self, **kwargs: Any) -> None:
         take_part(self)

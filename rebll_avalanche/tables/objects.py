@@ -172,7 +172,8 @@ def read_arrays(
     if len(set(names)) < len(names):
         raise TableError("class_names holds a name twice; every column needs its own")
     try:
-        matrix = np.array(labels, dtype=np.float32)
+        # In two steps: torch's tensors do not know the question of a copy.
+        matrix = np.asarray(labels, dtype=np.float32).copy()
         count = len(images)
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise TableError(

@@ -104,6 +104,28 @@ class AnnotationTable:
                 labels[:, column] = self.labels[:, columns[name]]
         return replace(self, class_names=tuple(wanted), labels=labels)
 
+    def rows_of_split(self, split: str) -> AnnotationTable:
+        """The rows of ``"train"`` or ``"test"``, and a note about the others; all rows if there is no split.
+
+        Raises:
+            TableError: When no row belongs to it.
+        """
+        if self.splits is None:
+            return self
+        rows = [row for row, given in enumerate(self.splits) if given == split]
+        if not rows:
+            raise TableError(f"{self.source}: its column 'split' has no row of {split!r}")
+        left_out = _counted(len(self) - len(rows), "other row")
+        pictures = self.pictures
+        return replace(
+            self,
+            images=tuple(self.images[row] for row in rows),
+            labels=self.labels[rows],
+            splits=tuple(self.splits[row] for row in rows),
+            pictures=None if pictures is None else [pictures[row] for row in rows],
+            notes=(*self.notes, f"rows of the split {split!r}, without {left_out}"),
+        )
+
     def missing_pictures(self) -> list[str]:
         """The images that do not exist."""
         if self.pictures is not None:

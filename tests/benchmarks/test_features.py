@@ -11,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
+from rebll_avalanche import Learner
 from rebll_avalanche.benchmarks import MultiLabelScenes
 from rebll_avalanche.benchmarks.features import FrozenFeatures, check_same_weights
 from rebll_avalanche.benchmarks.images import ImageArray, ImageFiles, Rows
@@ -21,7 +22,6 @@ from rebll_avalanche.inference.onnx_export import export_onnx
 from rebll_avalanche.inference.predictor import TrainedModel, load_run
 from rebll_avalanche.models.windows import window_means
 from rebll_avalanche.pictures import read_picture
-from rebll_avalanche.running.extend import extend_run
 from rebll_avalanche.running.folder import read_config
 from rebll_avalanche.running.run import run_experiment
 
@@ -192,7 +192,7 @@ def test_a_run_on_features_looks_at_pictures_and_learns_more(
     aspect: str,
     until: str | None,
 ) -> None:
-    trained, picture = run_extended(
+    trained, picture = run_and_opened(
         tmp_path,
         method,
         hidden,
@@ -200,7 +200,7 @@ def test_a_run_on_features_looks_at_pictures_and_learns_more(
     )
     run = trained.folder
     inputs = trained.prepare([picture])
-    assert trained.activation_maps(inputs).shape == (1, 3, 2, 4 if aspect == "kept" else 2)
+    assert trained.activation_maps(inputs).shape == (1, 2, 2, 4 if aspect == "kept" else 2)
     assert main(["cam", str(run), "--count", "2"]) == 0
     file = next(path for path in (run / "cam").iterdir() if path.suffix != ".json")
     with Image.open(file) as shown:
@@ -222,7 +222,7 @@ def test_several_backbones_and_windows(
     tmp_path: Path, method: str, features: str, windows: bool
 ) -> None:
     settings = {"features": features, "features_aspect": "kept", "features_windows": windows}
-    trained, picture = run_extended(tmp_path, method, 0, settings)
+    trained, picture = run_and_opened(tmp_path, method, 0, settings)
     inputs = trained.prepare([picture, picture.rotate(90, expand=True)])
     assert inputs.shape == (2, *([17] if windows else []), 1280 * (1 + features.count("+")))
     with pytest.raises(ValueError, match="several views per image, an ONNX file has one"):
@@ -232,8 +232,8 @@ def test_several_backbones_and_windows(
             trained.activation_maps(inputs)
         return
     maps = trained.activation_maps(inputs)
-    assert maps.shape == (2, 3, 4, 4)
-    assert torch.equal(maps.amax(dim=(2, 3)), torch.ones(2, 3))
+    assert maps.shape == (2, 2, 4, 4)
+    assert torch.equal(maps.amax(dim=(2, 3)), torch.ones(2, 2))
     assert main(["cam", str(trained.folder), "--count", "2"]) == 0
 
 
@@ -262,10 +262,10 @@ def test_settings_that_do_not_fit(settings: dict[str, dict[str, object]], messag
         Config.from_dict(settings)
 
 
-def run_extended(
+def run_and_opened(
     tmp_path: Path, method: str, hidden: int, features: dict[str, Any]
 ) -> tuple[TrainedModel, Image.Image]:
-    """A run on features of two classes, extended by a third, that still knows its test scores; a picture."""
+    """A run on features that knows its test scores and, opened as a learner, learns more; a picture."""
     pictures, tables = tmp_path / "pictures", {}
     pictures.mkdir()
     generator = np.random.RandomState(0)
@@ -298,16 +298,27 @@ def run_extended(
     )
     run = tmp_path / "run"
     run_experiment(config, run)
-    extend_run(run, tables["new"], pictures)
     trained = load_run(run)
-    assert trained.class_names == ("cat", "dog", "cow")
-    files = [f"{part}{n}.png" for part in ("first", "new") for n in range(10, 16)]
-    answers = trained.predict([read_picture(pictures / file) for file in files])
+    learner = Learner.from_run(run)
+    assert trained.class_names == learner.class_names == ("cat", "dog")
+    shown = [read_picture(pictures / f"first{n}.png") for n in range(10, 16)]
     with np.load(run / "scores.npz") as kept:
         said = kept["scores"]
-    now = [[answer[name] for name in trained.class_names] for answer in answers]
-    np.testing.assert_allclose(now, said, atol=1e-3)
-    return trained, read_picture(pictures / files[1])
+    np.testing.assert_allclose(_scores(trained, shown), said, atol=1e-3)
+    np.testing.assert_allclose(learner.scores(shown), said, atol=1e-3)
+    hidden_table = tables["first"].rename(tmp_path / "elsewhere.csv")
+    learner.learn(tables["new"], images=pictures)
+    assert learner.class_names == ("cat", "dog", "cow")
+    again = Learner.load(learner.save(tmp_path / "more.rebll"))
+    np.testing.assert_allclose(
+        _scores(again.trained_model(), shown), again.scores(shown), atol=1e-3
+    )
+    hidden_table.rename(tables["first"])
+    return trained, shown[1]
+
+
+def _scores(trained: TrainedModel, pictures: list[Image.Image]) -> list[list[float]]:
+    return [[said[name] for name in trained.class_names] for said in trained.predict(pictures)]
 
 
 def test_windows_stand_beside_the_whole_picture(tmp_path: Path) -> None:

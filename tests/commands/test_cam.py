@@ -1,13 +1,10 @@
 import json
 import shutil
-from dataclasses import replace
 
 import pytest
 from PIL import Image
 
 from rebll_avalanche import cli
-from rebll_avalanche.commands import cam
-from rebll_avalanche.inference.predictor import load_run
 
 
 @pytest.fixture
@@ -30,14 +27,6 @@ def test_test_images_come_with_their_labels(run_folder, capsys):
         for name in (record["file"], *(entry["file"] for entry in record["maps"])):
             with Image.open(run_folder / "cam" / name) as picture:
                 assert picture.size == (48, 48)
-
-
-def test_classes_that_came_with_an_extension_are_unknown_in_old_test_images(run_folder):
-    extended = replace(load_run(run_folder), class_names=tuple(f"class {n}" for n in range(21)))
-    (shown,) = cam._tested(extended, 1)
-    assert shown.truth.shape == (21,)
-    assert shown.truth[20].isnan()
-    assert not shown.truth[:20].isnan().any()
 
 
 def test_maps_replace_older_maps(run_folder):

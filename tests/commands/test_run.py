@@ -52,8 +52,9 @@ def test_run_extend_and_read(recipe: str, capsys: pytest.CaptureFixture[str]) ->
                 [f"{index}.png", "something new" + ";a rarity" * (index == 0)]
             )
     assert main(["extend", str(folder), "new/labels.csv"]) == 0
-    assert capsys.readouterr().out.splitlines()[3].split()[:2] == ["2", "22"]
-    assert "something new" in (folder / "config.yaml").read_text()
+    assert "new classes: a rarity, something new" in capsys.readouterr().out
+    assert main(["verify", str(folder)]) == 0, "the run is as it was"
+    assert main(["show", f"{folder}.rebll"]) == 0
 
 
 def test_show(recipe: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -186,3 +186,25 @@ def test_refusing_imports_nothing_heavy() -> None:
         "rebll run: training.epochs cannot be 'x'; it must be int",
         "2 []",
     ]
+
+
+def test_the_section_may_be_left_out_where_one_has_the_setting():
+    config, _ = parse_settings(
+        ["--epochs", "3", "--train-size=70", "--image_size", "16"], prog="rebll run"
+    )
+    assert (config.training.epochs, config.benchmark.train_size) == (3, 70)
+    assert config.benchmark.image_size == 16
+    with pytest.raises(ValueError, match=r"batch-size is not .*training\.batch_size"):
+        parse_settings(["--batch-size", "3"], prog="rebll run")  # training and evaluation have one
+    config, _, _ = parse_study(
+        ["--scenario", "B4-C2"],
+        prog="rebll table",
+        extend=lambda parser: parser.add_argument("--scenario", nargs="+", dest="scenarios"),
+    )
+    assert config.benchmark.scenario != "B4-C2"  # the command's own option goes first
+
+
+def test_off_is_a_word_where_there_is_a_choice_of_words():
+    config, _ = parse_settings(["--training.tuning", "off"], prog="rebll run")
+    assert config.training.tuning == "off"
+    assert Config.from_dict({"training": {"tuning": False}}).training.tuning == "off"

@@ -10,10 +10,10 @@ import torch
 
 from rebll_avalanche import METHODS, Learner
 from rebll_avalanche.errors import RebllError
-from rebll_avalanche.learner.methods import REFUSED
+from rebll_avalanche.learner.methods import REFUSED_ON_VECTORS
 
 
-@pytest.mark.parametrize("method", sorted(set(METHODS) - set(REFUSED)))
+@pytest.mark.parametrize("method", sorted(set(METHODS) - set(REFUSED_ON_VECTORS)))
 def test_it_goes_on_from_its_file(method, month, small, tmp_path, draw):
     options = {"mem_size": 6} if METHODS[method].uses_memory else {}
     training = {"epochs": 2, "batch_size": 8, "lr": 0.002, "device": "cpu"}
@@ -37,7 +37,7 @@ def test_memory_keeps_what_it_needs_within_its_budget(month, small):
     learner = small(method="rebll", mem_size=6, training={"epochs": 1, "device": "cpu"})
     for number in range(3):
         learner.learn(month(f"month{number}", ["red", "green"], count=12, seed=number))
-    archive = learner._know.require_taught()["archive"]
+    archive = learner._know.require_taught()["kept"]
     assert sum(map(len, archive.values())) == 6
     assert len(archive) > 1
 
@@ -58,7 +58,7 @@ def test_what_is_exact_for_the_closed_form_alone_is_refused(month, small):
     assert learner.class_names == ()
 
 
-@pytest.mark.parametrize("method", sorted(REFUSED))
+@pytest.mark.parametrize("method", sorted(REFUSED_ON_VECTORS))
 def test_methods_that_need_old_data_are_refused(method):
     assert method in METHODS
     with pytest.raises(RebllError, match=f"{re.escape(method)} cannot be a learner"):

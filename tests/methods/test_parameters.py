@@ -10,9 +10,12 @@ import pytest
 import torch
 from avalanche.training.supervised import GEM, MAS
 
+from rebll_avalanche.closed_form.learner import RidgeLearner
+from rebll_avalanche.learner.estimator import RidgeMultiLabel
 from rebll_avalanche.methods import describe, method_names, signature_of
 from rebll_avalanche.models import build_model
 from rebll_avalanche.plugins import AKDPlugin, OnlineRelabelPlugin, RebLLPlugin
+from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
 from rebll_avalanche.plugins.rebll import PRESETS
 from rebll_avalanche.strategies import CSC, METHODS, ClosedForm, RebLL
 from rebll_avalanche.strategies.generate import generated
@@ -95,6 +98,19 @@ def test_an_argument_that_nobody_takes_is_refused(build: Any) -> None:
         build(model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), alhpa=1.0)
     with pytest.raises(TypeError, match="alhpa"):
         RebLLPlugin(alhpa=1.0)
+
+
+def test_the_closed_form_is_told_in_one_class() -> None:
+    told = dict(signature_of(RidgeLearner).parameters)
+    del told["num_features"]
+    assert dict(signature_of(ClosedFormPlugin).parameters) == told
+    texts = describe("closed-form").parameters
+    assert {name: texts[name].default for name in told} == {k: v.default for k, v in told.items()}
+    assert texts["gamma"].text.startswith("The ridge penalty")
+    # scikit-learn reads parameters from an estimator's own constructor
+    estimator = signature_of(RidgeMultiLabel).parameters
+    for name in ("unknown", "gamma", "calibration"):
+        assert estimator[name].default == told[name].default
 
 
 def test_parameters_of_strategies_of_avalanche_have_their_defaults() -> None:

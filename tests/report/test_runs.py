@@ -98,10 +98,3 @@ def test_folders_that_are_being_written_are_not_runs_yet(write_run, tmp_path):
     runs, left_out = read_runs([tmp_path])
     assert [run.folder.name for run in runs] == ["a"]
     assert left_out == []
-
-
-def test_an_extended_run_is_another_setting(write_run, tmp_path):
-    plain = read_run(write_run(tmp_path / "a", "lwf"))
-    path = write_run(tmp_path / "b", "lwf") / "config.yaml"
-    path.write_text(path.read_text() + "extensions: [{labels: more.csv}]\n")
-    assert read_run(tmp_path / "b").setting != plain.setting

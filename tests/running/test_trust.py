@@ -14,16 +14,16 @@ import torch
 import yaml
 from PIL import Image
 
+from rebll_avalanche import Learner
 from rebll_avalanche.checkpointing.checkpoint import STATE, TENSORS, CheckpointFolder
-from rebll_avalanche.checkpointing.verify import verify
 from rebll_avalanche.cli import main
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import ChangedError, DamagedError, DivergedError, UnsafeError
 from rebll_avalanche.inference.predictor import load_run
 from rebll_avalanche.report import read_run, read_runs, write_report
 from rebll_avalanche.run_files import CHECKPOINT, CONFIG, MANIFEST, METRICS, RESULTS, SCORES
-from rebll_avalanche.running.extend import extend_run
 from rebll_avalanche.running.run import run_experiment
+from rebll_avalanche.verify import verify
 
 
 @pytest.fixture(scope="session")
@@ -80,7 +80,7 @@ def test_no_link_in_a_run_folder_is_followed(run, vectors, tmp_path, name, capsy
     with pytest.raises(UnsafeError, match="symbolic link"):
         run_experiment(config, folder, benchmark=vectors, start_over=True)
     with pytest.raises(refused):
-        extend_run(folder, tmp_path / "labels.csv", tmp_path)
+        Learner.from_run(folder)
     with pytest.raises(refused):
         load_run(folder)
     assert main(["report", str(folder)]) == 2
@@ -342,19 +342,6 @@ def test_an_edited_table_is_refused_with_its_rows(own_table, capsys):
     assert "--start-over" in said
     assert main([*command, "--start-over"]) == 0
     assert main(command) == 0
-
-
-def test_a_run_is_not_extended_beside_an_edited_table(own_table, capsys):
-    assert main(["run", "recipe.yaml", "--folder", "run"]) == 0
-    Path("more.csv").write_text("file,labels\n" + "".join(f"{i}.png,bright\n" for i in range(8)))
-    assert main(["extend", "run", "more.csv"]) == 0
-    assert main(["extend", "run", "more.csv"]) == 0
-    with Path("more.csv").open("a") as lines:
-        lines.write("9.png,dark\n")
-    capsys.readouterr()
-    assert main(["extend", "run", "more.csv"]) == 2
-    assert "line 10 is new or different" in capsys.readouterr().err
-    assert main(["verify", "run"]) == 0
 
 
 def entries(state: object, path: tuple = ()):

@@ -55,6 +55,7 @@ def test_a_lesson_and_its_end(client, path, scenes):
 
     more = client.post("/api/learn?wait=true", **scenes.green_lesson(8)).json()
     assert [each["name"] for each in more["result"]["before"]] == ["green"]
+    assert more["result"]["known_pictures"] == 8, "the same pictures once more"
     assert len(client.get("/api/lessons").json()) == 3
 
     for count in (2, 1):
@@ -72,8 +73,8 @@ def test_rename_correct_and_forget(client, path):
     answer = client.post("/api/correct", json={"corrections": [wrong]})
     assert "1 labels changed" in answer.json()["result"]["message"]
     suspects = client.get("/api/audit").json()
-    assert {"picture": "1.png", "name": "crimson", "present": False} in [
-        {key: each[key] for key in wrong} for each in suspects
+    assert ("1.png", "crimson", False) in [
+        (each["picture"]["name"], each["name"], each["present"]) for each in suspects
     ], "what was just mislabelled is doubted"
     assert client.post("/api/forget", json={"pictures": ["1.png"]}).status_code == 200
     assert len(client.get("/api/lessons").json()[0]["pictures"]) == 19
@@ -90,6 +91,84 @@ def test_rename_correct_and_forget(client, path):
         ("rename", {"old": "cat", "new": "dog"}),
     ]:
         assert client.post(f"/api/{place}", json=body).status_code == 422
+
+
+def test_thresholds_are_kept_until_they_are_chosen_again(client, path, scenes):
+    chosen = client.get("/api/thresholds").json()
+    answer = client.put("/api/thresholds", json={"red": 0.125})
+    assert "red" in answer.json()["result"]["message"]
+    client.post("/api/learn?wait=true", **scenes.green_lesson())
+    assert client.get("/api/thresholds").json()["red"] == 0.125
+    assert Learner.load(path).thresholds["red"] == 0.125
+    kept = {each["name"]: each["kept"] for each in client.get("/api/classes").json()}
+    assert kept == {"red": True, "blue": False, "green": False}
+    client.post("/api/undo")
+    for precision in (1.0, None):
+        answer = client.post("/api/thresholds/choose", json={"precision": precision})
+        assert answer.status_code == 200
+        assert client.get("/api/about").json()["precision"] == precision
+        assert Learner.load(path).precision == precision
+    assert client.get("/api/thresholds").json() == pytest.approx(chosen)
+    for wrong in ({"red": 2}, {"red": -0.1}, {"red": None}, {"cat": 0.5}, {}, [0.5]):
+        assert client.put("/api/thresholds", json=wrong).status_code == 422
+    for wrong in ({"precision": 0}, {"precision": 90}, {"recall": 0.5}):
+        assert client.post("/api/thresholds/choose", json=wrong).status_code == 422
+    assert client.get("/api/thresholds").json() == pytest.approx(chosen)
+
+
+def test_what_it_knows_of_its_classes_and_where_it_is_wrong(client, scenes):
+    assert client.get("/api/about").json() == {
+        "method": "closed-form",
+        "backbone": "test_resnet",
+        "exact": True,
+        "classes": 2,
+        "lessons": 1,
+        "pictures": 20,
+        "precision": None,
+    }
+    client.post("/api/learn?wait=true", **scenes.green_lesson())
+    quality = {each["name"]: each["quality"] for each in client.get("/api/classes").json()}
+    assert (quality["red"]["positives"], quality["red"]["negatives"]) == (10, 10)
+    assert (quality["green"]["positives"], quality["green"]["negatives"]) == (6, 6)
+    wrong = {"picture": "1.png", "name": "red", "present": False}
+    client.post("/api/correct", json={"corrections": [wrong]})
+    found = client.get("/api/worst", params={"name": "red"}).json()
+    assert all(each["name"] == "red" for each in found)
+    [worst] = [each for each in found if each["picture"]["name"] == "1.png"]
+    assert not worst["present"]
+    assert client.get("/api/worst", params={"name": "red", "count": 1}).json() == found[:1]
+    assert all(
+        each["name"] == "blue" for each in client.get("/api/worst", params={"name": "blue"}).json()
+    )
+    assert worst["picture"]["thumbnail"]
+    answer = client.get("/api/thumbnail", params={"picture": worst["picture"]["id"]})
+    assert answer.headers["content-type"] == "image/jpeg"
+    assert answer.content == client.get("/api/thumbnail", params={"picture": "1.png"}).content
+    assert Image.open(BytesIO(answer.content)).size == (64, 64)
+    assert client.get("/api/thumbnail", params={"picture": "nobody.png"}).status_code == 404
+
+
+def test_two_pictures_of_one_name_are_told_apart(client, scenes):
+    for seed in (1, 2):  # a phone calls every picture the same
+        sent = scenes.files(
+            scenes.png(["green"], seed), scenes.png([], seed), names=["image.jpg", "b"]
+        )
+        labels = json.dumps([["green"], []])
+        client.post("/api/learn?wait=true", files=sent, data={"labels": labels}).raise_for_status()
+    answer = client.post("/api/forget", json={"pictures": ["image.jpg"]})
+    assert answer.status_code == 422
+    lessons = client.get("/api/lessons").json()[1:]
+    first, second = (lesson["pictures"][0]["id"] for lesson in lessons)
+    assert first in answer.json()["detail"], "the way out"
+    assert client.post("/api/forget", json={"pictures": [first]}).status_code == 200
+    left = [
+        [picture["name"] for picture in lesson["pictures"]]
+        for lesson in client.get("/api/lessons").json()[1:]
+    ]
+    assert left == [["b"], ["image.jpg", "b"]]
+    right = {"picture": second, "name": "red", "present": False}
+    answer = client.post("/api/correct", json={"corrections": [right]})
+    assert "1 labels changed" in answer.json()["result"]["message"]
 
 
 def test_suggestions_maps_and_the_file(client, scenes):
@@ -211,15 +290,16 @@ def test_a_lesson_that_cannot_be_learned_is_refused(client, scenes):
     # The same picture twice in a lesson, and under another name in the next.
     twice = {"files": scenes.files(good, good), "data": {"labels": json.dumps([["red"]] * 2)}}
     assert client.post("/api/learn?wait=true", **twice).json()["state"] in ("done", "failed")
-    assert client.get("/api/health").json()["waiting"] == 0
+    assert {job["state"] for job in client.get("/api/jobs").json()} <= {"done", "failed"}
 
 
 def test_the_client_of_the_examples(address, tmp_path, monkeypatch, capsys, scenes):
     picture = tmp_path / "red.png"
     scenes.drawn(["red"], 901).save(picture)
-    monkeypatch.setenv("REBLL_ADDRESS", address.rstrip("/"))
-    monkeypatch.setattr(sys, "argv", ["serve_client.py", str(picture)])
-    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "serve_client.py"))
+    monkeypatch.setattr(sys, "argv", ["serve_client.py", address.rstrip("/"), str(picture)])
+    client = Path(__file__).parents[2] / "examples" / "serve_client.py"
+    assert len([line for line in client.read_text().splitlines() if line]) <= 10
+    runpy.run_path(str(client))
     name, labels = capsys.readouterr().out.split(maxsplit=1)
     assert name == "red.png"
     assert "red" in labels

@@ -2,83 +2,294 @@
 
 from __future__ import annotations
 
-import os
+import csv
+import json
 import shutil
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from rebll_avalanche import Learner
+
 sync_api = pytest.importorskip("playwright.sync_api")
+expect = sync_api.expect
 
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")
-PATIENCE = 120_000  # milliseconds
+PATIENCE = 60_000  # milliseconds
+PHONE, DESK = {"width": 390, "height": 800}, {"width": 1200, "height": 900}
+FITS = "document.documentElement.scrollWidth <= innerWidth"
 
 
-def test_teach_see_and_take_back(address, scenes):
-    evil = "<b>green</b>"
+@pytest.fixture
+def browser() -> Iterator:
+    expect.set_options(timeout=PATIENCE)
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser
+        browser.close()
 
-    def sent(names, seed):
+
+@pytest.fixture
+def tab(browser, address):
+    """A function that opens the page; errors in it, and anything from another host, fail the test."""
+    problems: list[str] = []
+
+    def asked(request) -> None:
+        if not request.url.startswith((address, "blob:")):
+            problems.append(f"asked for {request.url}")
+
+    def open_tab(**options):
+        page = browser.new_page(**({"viewport": DESK} | options))
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else 0)
+        page.on("request", asked)
+        page.goto(address)
+        return page
+
+    yield open_tab
+    assert problems == []
+
+
+@pytest.fixture
+def sent(scenes):
+    """A function that gives a drawn picture as a file to choose."""
+
+    def make(names, seed) -> dict:
         return {
             "name": f"{'-'.join(names) or 'plain'}{seed}.png",
             "mimeType": "image/png",
             "buffer": scenes.png(names, seed),
         }
 
+    return make
+
+
+def go(page, section: str) -> None:
+    page.get_by_role("link", name=section).click()
+
+
+def says(page, text: str) -> None:
+    expect(page.locator("#message")).to_contain_text(text)
+
+
+def look(page, files) -> None:
+    page.locator("#look-files").set_input_files(files)
+    says(page, f"{len(files)} pictures looked at")
+
+
+def test_teach_see_and_take_back(tab, sent):
+    evil = "<b>green</b>"
     lesson = [sent(["green"] if i % 2 else ["red"] * (i % 4 == 0), 500 + i) for i in range(12)]
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        page = browser.new_page(viewport={"width": 390, "height": 800}, color_scheme="dark")
-        page.set_default_timeout(PATIENCE)
-        problems: list[str] = []
-        asked: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else 0)
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(address)
+    page = tab(viewport=PHONE, color_scheme="dark")
+    look(page, [sent(["green"], 900), sent(["red"], 901)])
+    cards = page.locator("#look-cards > li")
+    expect(cards.nth(1)).to_contain_text("red")
+    before = cards.nth(1).locator("img").get_attribute("src")
+    cards.nth(1).locator(".chip").first.hover()
+    expect(cards.nth(1).locator("img")).not_to_have_attribute("src", before)  # the map
+    page.mouse.move(0, 0)
+    expect(cards.nth(1).locator("img")).to_have_attribute("src", before)
 
-        page.locator("#look-files").set_input_files([sent(["green"], 900), sent(["red"], 901)])
-        cards = page.locator("#look-cards > li")
-        sync_api.expect(cards.nth(1)).to_contain_text("red", timeout=PATIENCE)
-        sync_api.expect(page.locator("#message")).to_contain_text("2 pictures looked at")
-        assert "<b>" not in cards.nth(0).inner_text()
+    go(page, "Teach")
+    page.locator("#teach-files").set_input_files(lesson)
+    page.locator("#new-label-name").fill(evil)
+    page.keyboard.press("Enter")
+    tray = page.locator("#tray > li")
+    for number in range(1, 12, 2):
+        chip = tray.nth(number).get_by_role("button", name=f"{evil}: ")
+        chip.focus()
+        while chip.get_attribute("data-state") != "yes":
+            page.keyboard.press("Enter")
+    page.locator("#learn").click()
+    expect(page.locator("#lesson-result")).to_contain_text(evil)
+    says(page, "Learned lesson 1")
+    expect(tray).to_have_count(0)
+    assert page.evaluate(FITS), "nothing sticks out at the width of a phone"
 
-        page.get_by_role("button", name="Teach", exact=True).first.click()
-        page.locator("#teach-files").set_input_files(lesson)
-        page.locator("#new-label-name").fill(evil)
+    go(page, "Look")
+    expect(cards.nth(0).locator(".chip").filter(has_text=evil)).to_be_visible()
+    assert page.locator("b").count() == 0, "a label is shown, never run"
+    for section in ("Know", "Take back"):
+        go(page, section)
+        assert page.evaluate(FITS)
+    page.get_by_role("button", name="Undo the last lesson").click()
+    says(page, "undone")
+    expect(page.locator("#class-list > li")).to_have_count(2)
+    go(page, "Look")
+    says(page, "2 pictures looked at")
+    expect(cards.nth(0)).not_to_contain_text(evil)
+
+
+def test_thresholds_are_moved_kept_and_chosen_again(tab, sent, path):
+    page = tab()
+    look(page, [sent(["red"], 901)])
+    page.locator("#thresholds summary").click()
+    chips = page.locator("#look-cards .chip").filter(has_text="red")
+    expect(chips).to_have_count(1)
+    slider = page.get_by_role("slider", name="red")
+    slider.focus()
+    page.keyboard.press("End")
+    expect(chips).to_have_count(0)
+    assert not path.exists(), "moved on this page only"
+    page.get_by_role("button", name="Keep these thresholds").click()
+    says(page, "thresholds kept of red")
+    assert Learner.load(path).kept_thresholds == {"red": 1.0}
+    page.reload()
+    page.locator("#thresholds summary").click()
+    expect(page.locator("#sliders")).to_contain_text("1.00 kept")
+    page.locator("#precision").fill("100")
+    page.get_by_role("button", name="Keep this precision").click()
+    says(page, "a precision of 100 %")
+    assert Learner.load(path).precision == 1.0
+    page.get_by_role("button", name="the best F1").click()
+    says(page, "the best F1")
+    again = Learner.load(path)
+    assert (again.precision, again.kept_thresholds) == (None, {})
+
+
+def test_labels_are_saved_as_csv_and_json(tab, sent, tmp_path):
+    page = tab()
+    look(page, [sent(["red"], 901), {**sent([], 7), "name": "=cmd().png"}])
+    found = {}
+    for kind in ("CSV", "JSON"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=f"Save as {kind}").click()
+        found[kind] = Path(download.value.path()).read_text()
+    rows = list(csv.DictReader(found["CSV"].splitlines()))
+    assert [row["file"] for row in rows] == ["red901.png", "'=cmd().png"], "never a formula"
+    assert "red" in rows[0]["labels"].split(";")
+    [first, _] = json.loads(found["JSON"])
+    assert first["name"] == "red901.png"
+    assert set(first["scores"]) == {"red", "blue"}
+    assert first["labels"]["red"] == first["scores"]["red"]
+
+
+def test_doubts_are_answered_with_y_and_n(tab, address, path):
+    page = tab()
+    wrong = {"corrections": [{"picture": "1.png", "name": "red", "present": False}]}
+    page.request.post(f"{address}api/correct", data=wrong)
+    go(page, "Know")
+    worst = page.get_by_role("region", name="Worst pictures of red").get_by_role("button")
+    mine = worst.filter(has=page.get_by_role("img", name="1.png", exact=True))
+    image = mine.locator("img")
+    expect(image).to_be_visible()
+    assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") == 64
+    mine.click()
+    question = page.locator("#audit")
+    expect(question).to_contain_text("Does it show red? The label says no")
+    expect(question).to_contain_text("1.png")
+    expect(question).to_be_focused()
+    page.keyboard.press("y")
+    says(page, "1.png: red is present now")
+    assert not [
+        each for each in Learner.load(path).audit() if (each.picture, each.name) == ("1.png", "red")
+    ]
+    page.get_by_role("button", name="Go through them").click()
+    left = page.locator("#audit p").nth(1)
+    if "Does it show" in left.inner_text():  # a label that is right is not asked about again
+        yes = "says yes" in left.inner_text()
+        page.keyboard.press("y" if yes else "n")
+        says(page, "the label was right")
+
+
+def test_two_tabs_see_each_others_changes(tab, sent):
+    one, other = tab(), tab()
+    for page in (one, other):
+        look(page, [sent(["red"], 901)])
+    go(one, "Take back")
+    one.get_by_role("textbox", name="Name of red").fill("crimson")
+    one.keyboard.press("Enter")
+    says(one, "red is called crimson now")
+    go(other, "Take back")
+    expect(other.get_by_role("textbox", name="Name of crimson")).to_be_visible()
+    other.on("dialog", lambda dialog: dialog.accept())
+    other.get_by_role("button", name="Forget blue").click()
+    says(other, "forgotten: blue")
+    other.locator("#lessons summary").click()
+    other.get_by_role("button", name="Forget 3.png", exact=True).click()
+    says(other, "1 pictures were forgotten")
+    go(other, "Look")
+    expect(other.locator("#look-cards .chip")).to_contain_text("crimson")
+    # A name that is gone meanwhile is refused with a sentence, and the page goes on.
+    one.get_by_role("textbox", name="Name of blue").fill("navy")
+    one.get_by_role("button", name="Rename blue").click()
+    says(one, "there is no class 'blue'")
+    go(one, "Know")
+    expect(one.locator("#summary")).to_contain_text("1 class from 19 pictures in 1 lesson")
+
+
+def test_the_keyboard_alone_is_enough(tab, sent):
+    page = tab()
+
+    def tab_to(name: str) -> None:
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate(
+                "name => (document.activeElement.getAttribute('aria-label')"
+                " ?? document.activeElement.closest('label, a, button, summary')?.textContent ?? '')"
+                ".trim().startsWith(name)",
+                name,
+            ):
+                return
+        raise AssertionError(f"no way to {name}")
+
+    page.keyboard.press("Tab")
+    assert page.locator(":focus").inner_text() == "Skip to the content"
+    tab_to("Teach")
+    page.keyboard.press("Enter")
+    tab_to("choose pictures")
+    with page.expect_file_chooser() as chooser:
         page.keyboard.press("Enter")
-        tray = page.locator("#tray > li")
-        for number in range(1, 12, 2):
-            chip = tray.nth(number).get_by_role("button", name=f"{evil}: ")
-            chip.focus()
-            while chip.get_attribute("data-state") != "yes":
-                page.keyboard.press("Enter")  # the keyboard alone is enough
-        shot = os.environ.get("REBLL_SCREENSHOT")
-        if shot:
-            page.screenshot(path=f"{shot}-teach.png")
-        page.locator("#learn").click()
-        sync_api.expect(page.locator("#lesson-result")).to_contain_text(evil)
-        sync_api.expect(page.locator("#message")).to_contain_text("Learned lesson 1")
-        wide = "document.documentElement.scrollWidth <= innerWidth"
-        assert page.evaluate(wide), "nothing sticks out at the width of a phone"
+    chooser.value.set_files([sent(["green"] * (i % 2), 500 + i) for i in range(6)])
+    says(page, "6 pictures in the tray")
+    tab_to("Label")
+    page.keyboard.type("green")
+    page.keyboard.press("Enter")
+    for _ in range(3):  # every second picture
+        tab_to("green: ")
+        tab_to("green: ")
+        page.keyboard.press("Enter")
+    states = page.locator("#tray .chip", has_text="green").evaluate_all(
+        "chips => chips.map((chip) => chip.dataset.state)"
+    )
+    assert states == ["no", "yes", "no", "yes", "no", "yes"]
+    tab_to("Learn")
+    page.keyboard.press("Enter")
+    says(page, "Learned lesson 1")
 
-        page.get_by_role("button", name="Look", exact=True).click()
-        sync_api.expect(cards.nth(0).locator(".chip").filter(has_text=evil)).to_be_visible()
-        assert page.locator("b").count() == 0, "a label is shown, never run"
-        cards.nth(0).locator(".chip").filter(has_text=evil).hover()
-        page.wait_for_function(
-            "document.querySelector('#look-cards img').naturalWidth > 0", timeout=PATIENCE
-        )
 
-        page.get_by_role("button", name="Take back").click()
-        page.get_by_role("button", name="Undo the last lesson").click()
-        sync_api.expect(page.locator("#message")).to_contain_text("undone")
-        sync_api.expect(page.locator("#class-list > li")).to_have_count(2)
-        page.get_by_role("button", name="Look", exact=True).click()
-        sync_api.expect(cards.nth(0)).not_to_contain_text(evil)
-        browser.close()
-    assert problems == []
-    assert all(url.startswith((address, "blob:")) for url in asked)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_screen_reader_finds_its_way(browser, address, sent, scheme):
+    """Checked by axe: names of controls, roles, contrast, order of headings."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    # The checker is a script that the page's own policy would refuse.
+    page = browser.new_page(viewport=PHONE, color_scheme=scheme, bypass_csp=True)
+    page.goto(address)
+    look(page, [sent(["red"], 901)])
+    page.locator("#thresholds summary").click()
+    page.get_by_role("button", name="Teach all of these").click()
+    found = {}
+    for section in ("Look", "Teach", "Take back", "Know"):
+        go(page, section)
+        if section == "Teach":
+            page.get_by_role("button", name="Go through them").click()
+            expect(page.locator("#audit")).not_to_be_empty()
+        if section == "Take back":
+            page.locator("#lessons summary").click()
+        found[section] = axe.run(page).response["violations"]
+    page.goto(f"{address}docs")
+    expect(page.locator("#operations section").first).to_be_visible()
+    found["docs"] = axe.run(page).response["violations"]
+    wrong = {
+        section: [(each["id"], each["nodes"][0]["html"]) for each in violations]
+        for section, violations in found.items()
+        if violations
+    }
+    assert wrong == {}

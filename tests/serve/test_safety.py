@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -15,8 +16,10 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from rebll_avalanche import Learner
+from rebll_avalanche.errors import RebllError
 from rebll_avalanche.serve.app import STATIC, make_app
 from rebll_avalanche.serve.guard import Limits
+from rebll_avalanche.serve.service import LearnerService
 
 OURS = "http://127.0.0.1:8765"
 
@@ -108,6 +111,70 @@ def test_what_is_too_large_is_refused(taught, path, scenes):
                 assert "pixels" in answer.json()["detail"]
 
 
+def blank(width: int, height: int) -> bytes:
+    """A picture of many pixels and few bytes."""
+    stream = BytesIO()
+    Image.new("1", (width, height)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def test_small_files_of_many_pixels_are_refused_before_they_are_decoded(
+    taught, path, scenes, monkeypatch
+):
+    """Pictures of few bytes each, which together would need more memory than there is."""
+    decoded = []
+    decode = Image.Image.load
+
+    def watched(self, *given):
+        decoded.append(self.size)
+        return decode(self, *given)
+
+    app = make_app(taught(), path, limits=Limits(pixels=1_000_000, pixels_at_once=1_500_000))
+    with TestClient(app, base_url=OURS) as client:
+        bomb, large = blank(900, 900), blank(1001, 1000)
+        assert len(bomb) < 2000
+        monkeypatch.setattr(Image.Image, "load", watched)
+        answer = client.post("/api/predict", files=scenes.files(bomb, bomb))
+        assert answer.status_code == 413, "two at once are too many, even if nobody else asks"
+        icon = struct.pack("<HHHBBBBHHII", 0, 1, 1, 64, 64, 0, 0, 1, 32, len(bomb), 22) + bomb
+        assert client.post("/api/predict", files=scenes.files(icon)).status_code == 422
+        assert client.post("/api/predict", files=scenes.files(large)).status_code == 422
+        assert decoded == []
+        # One after the other there is room for any number.
+        many = scenes.files(*[bomb] * 3)
+        assert client.post("/api/suggest", files=many).status_code == 200
+        labels = {"labels": json.dumps([["red"]] * 3)}
+        assert client.post("/api/learn", files=many, data=labels).status_code == 202
+
+
+def test_a_body_without_pictures_is_short(taught, path):
+    with TestClient(make_app(taught(), path, limits=Limits(text=1000)), base_url=OURS) as client:
+        body = {"pictures": ["x" * 300] * 10}
+        assert client.post("/api/forget", json=body).status_code == 413
+
+
+def test_all_bodies_together_are_bounded(taught, path, scenes):
+    with TestClient(
+        make_app(taught(), path, limits=Limits(bodies=10_000)), base_url=OURS
+    ) as client:
+        assert client.post("/api/predict", files=scenes.files(b"x" * 20_000)).status_code == 429
+        small = scenes.files(scenes.png([], 1)[:5000])
+        assert client.post("/api/predict", files=small).status_code == 422, "the room is free again"
+
+
+def test_the_token_is_compared_in_constant_time(taught, path, monkeypatch):
+    compared = []
+
+    def watched(one, other):
+        compared.append((one, other))
+        return one == other
+
+    monkeypatch.setattr("rebll_avalanche.serve.guard.secrets.compare_digest", watched)
+    with TestClient(make_app(taught(), path, token="right"), base_url="http://a.b") as client:
+        client.get("/api/classes", headers={"authorization": "Bearer wrong"})
+    assert compared == [(b"Bearer wrong", b"Bearer right")]
+
+
 def test_too_many_at_once_are_sent_away(taught, path, scenes):
     app = make_app(taught(), path, limits=Limits(requests=0))
     with TestClient(app, base_url=OURS) as client:
@@ -155,7 +222,10 @@ def test_no_answer_tells_where_things_are(client, tmp_path, scenes):
     broken = scenes.png(["red"], 1)[:300]
     told = [
         client.get(f"/api/{place}").text
-        for place in ("health", "classes", "lessons", "jobs", "audit", "openapi.json", "nothing")
+        for place in (
+            *("health", "about", "classes", "lessons", "jobs", "audit", "worst?name=red"),
+            *("thumbnail?picture=/etc/passwd", "openapi.json", "nothing"),
+        )
     ]
     told.append(client.post("/api/predict", files=scenes.files(broken)).text)
     data = {"labels": '[["red"]]'}
@@ -167,6 +237,28 @@ def test_no_answer_tells_where_things_are(client, tmp_path, scenes):
         assert "/tmp" not in text
         assert "site-packages" not in text
         assert "make_app" not in text
+
+
+def test_an_error_of_a_lesson_names_no_folder(taught, path):
+    service = LearnerService(taught(), path)
+
+    def fails(learner, job):
+        raise RebllError(f"cannot read {path.parent}/.colours.rebll.part/3: no such file")
+
+    job = service.submit("learn", fails).finished.result(60)
+    assert job.error == "cannot read .colours.rebll.part/3: no such file"
+    service.close()
+
+
+def test_pictures_of_a_killed_server_are_swept(taught, path, scenes):
+    left = path.parent / ".colours.rebll.0123456789abcdef.part"
+    other = path.parent / ".other.rebll.0123456789abcdef.part"
+    for folder in (left, other):
+        folder.mkdir()
+        (folder / "0").write_bytes(scenes.png([], 1))
+    with TestClient(make_app(taught(), path), base_url=OURS):
+        assert not left.exists()
+        assert other.exists(), "of another learner, whose server may be running"
 
 
 def test_killed_in_a_lesson_the_file_is_whole(taught, path, scenes):

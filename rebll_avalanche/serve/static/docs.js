@@ -24,7 +24,7 @@ const drawn = Object.entries(description.paths).flatMap(([path, methods]) => Obj
   const [, good] = Object.entries(operation.responses).find(([status]) => status.startsWith("2"));
   const [type, answer] = Object.entries(good.content ?? {})[0] ?? [];
   const given = [...parameters, ...fields(body?.schema)];
-  return element("section", {}, element("h3", {}, element("code", {}, `${method.toUpperCase()} ${path}`)),
+  return element("section", {}, element("h2", {}, element("code", {}, `${method.toUpperCase()} ${path}`)),
     element("p", {}, operation.summary ?? ""),
     ...(given.length ? [element("p", { className: "hint" }, `Takes${kind ? ` ${kind}` : ""}:`), element("ul", {}, ...given)] : []),
     element("p", { className: "hint" }, `Gives ${nameOf(answer?.schema) || type}`),

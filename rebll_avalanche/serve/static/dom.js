@@ -37,21 +37,26 @@ export function save(blob, name) {
 }
 
 export function table(header, rows) {
-  const line = (tag, cells) => element("tr", {}, ...cells.map((cell) => element(tag, {}, cell)));
-  return element("table", {}, element("thead", {}, line("th", header)),
-    element("tbody", {}, ...rows.map((row) => line("td", row))));
+  const head = (scope) => (cell) => element("th", { scope }, cell);
+  return element("table", {}, element("thead", {}, element("tr", {}, ...header.map(head("col")))),
+    element("tbody", {}, ...rows.map(([name, ...cells]) =>
+      element("tr", {}, head("row")(name), ...cells.map((cell) => element("td", {}, cell))))));
 }
 
 // A place that takes dropped files and folders, and inputs that choose them.
 export function takesPictures(place, inputs, take) {
+  const takeSome = (files) => {
+    const pictures = files.filter(isPicture);
+    if (files.length && !pictures.length) throw new Error(`None of ${files.length} files is a picture.`);
+    return take(pictures);
+  };
   for (const input of inputs) {
     input.addEventListener("change", careful(async () => {
       const files = [...input.files];
       input.value = "";
-      await take(files.filter(isPicture));
+      await takeSome(files);
     }));
   }
-  if (!place) return;
   place.addEventListener("dragover", (event) => { event.preventDefault(); place.classList.add("over"); });
   place.addEventListener("dragleave", () => place.classList.remove("over"));
   place.addEventListener("drop", careful(async (event) => {
@@ -59,7 +64,7 @@ export function takesPictures(place, inputs, take) {
     place.classList.remove("over");
     const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
     const files = entries.length ? (await Promise.all(entries.map(filesIn))).flat() : [...event.dataTransfer.files];
-    await take(files.filter(isPicture));
+    await takeSome(files);
   }));
 }
 

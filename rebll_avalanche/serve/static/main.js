@@ -1,40 +1,29 @@
-import { api } from "./api.js";
+import * as audit from "./audit.js";
 import * as back from "./back.js";
 import { byId, careful } from "./dom.js";
+import * as know from "./know.js";
 import * as look from "./look.js";
+import { refresh } from "./state.js";
 import * as teach from "./teach.js";
+import * as thresholds from "./thresholds.js";
 
 const SECTIONS = ["look", "teach", "back", "know"];
-let classes = [];
 
-export const known = () => classes.map((each) => each.name);
-
-// Whatever has changed the learner, everything that shows it is drawn again.
-export async function changed() {
-  await refresh();
-  await look.lookAgain();
-}
-
-async function refresh() {
-  let lessons;
-  [classes, lessons] = await Promise.all([api.classes(), api.lessons()]);
-  back.draw(classes, lessons);
-  teach.draw();
-}
-
-function show(section) {
+// The part of the address after the hash says which section is shown, so that the browser's back button works.
+function show() {
+  const asked = location.hash.slice(1);
+  const section = SECTIONS.includes(asked) ? asked : "look";
   for (const id of SECTIONS) byId(id).hidden = id !== section;
-  for (const button of document.querySelectorAll("nav button")) {
-    if (button.dataset.section === section) button.setAttribute("aria-current", "page");
-    else button.removeAttribute("aria-current");
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.hash === `#${section}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
   }
+  document.title = `${byId(`${section}-title`).textContent} – rebll`;
+  return refresh().then(look.answerAll);
 }
 
-for (const button of document.querySelectorAll("nav button")) {
-  button.addEventListener("click", careful(async () => { show(button.dataset.section); await refresh(); }));
-}
-look.start();
-teach.start();
-back.start();
-show("look");
-careful(refresh)();
+for (const part of [thresholds, look, teach, audit, back, know]) part.start();
+addEventListener("hashchange", careful(show));
+// Another tab, or somebody else, may have changed the learner meanwhile.
+document.addEventListener("visibilitychange", careful(async () => { if (!document.hidden) await show(); }));
+careful(show)();

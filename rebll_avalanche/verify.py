@@ -1,4 +1,4 @@
-"""Verify every byte of a run or a cache against its recorded hashes."""
+"""Verify every byte of a run, a cache or a learner's file against its recorded hashes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rebll_avalanche.arrays import read_arrays
 from rebll_avalanche.benchmarks.cache import ImageCache
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder
 from rebll_avalanche.files import DRAFT
+from rebll_avalanche.learner.storing import read_stored
 from rebll_avalanche.manifest import changed_files
 from rebll_avalanche.models.weights import not_finite
 from rebll_avalanche.run_files import (
@@ -30,11 +31,13 @@ from rebll_avalanche.run_files import (
 )
 
 IMAGES = "images.npy"
+# What a file is, by its suffix.
+FILES = {".npz": "arrays", ".sqlite": "known files", ".rebll": "learner"}
 
 
 @dataclass
 class Verdict:
-    """Result of verifying one run or one part of a cache.
+    """Result of verifying one run, one learner or one part of a cache.
 
     Attributes:
         path: Its path.
@@ -50,7 +53,7 @@ class Verdict:
 
 
 def verify(path: Path) -> list[Verdict]:
-    """Verify a run, a part of a cache, or all of these below a folder.
+    """Verify a run, a learner's file, a part of a cache, or all of these below a folder.
 
     Raises:
         FileNotFoundError: When there is nothing to verify.
@@ -58,18 +61,17 @@ def verify(path: Path) -> list[Verdict]:
     found = [_verdict(place, kind) for place, kind in _things(path)]
     if not found:
         raise FileNotFoundError(
-            f"{path} holds no run and no cache; give a folder that `rebll run` wrote, or a cache folder"
+            f"{path} holds no run, no learner and no cache; give a folder that `rebll run` wrote, a "
+            ".rebll file, or a cache folder"
         )
     return found
 
 
 def _things(path: Path) -> Iterator[tuple[Path, str]]:
-    """Runs and parts of caches, outermost first, without anything inside them."""
+    """Runs, learners and parts of caches, outermost first, without anything inside them."""
     if path.is_file():
-        if path.suffix == ".npz":
-            yield path, "arrays"
-        elif path.suffix == ".sqlite":
-            yield path, "known files"
+        if path.suffix in FILES:
+            yield path, FILES[path.suffix]
         return
     if not path.is_dir():
         return
@@ -108,6 +110,10 @@ def _check_known(path: Path, verdict: Verdict) -> None:
         (answer,) = known.execute("PRAGMA integrity_check").fetchone()
     if answer != "ok":
         verdict.problems.append(str(answer))
+
+
+def _check_learner(path: Path, verdict: Verdict) -> None:
+    read_stored(path)
 
 
 def _check_run(path: Path, verdict: Verdict) -> None:
@@ -161,4 +167,5 @@ CHECKS: dict[str, Callable[[Path, Verdict], None]] = {
     "image cache": _check_images,
     "arrays": _check_arrays,
     "known files": _check_known,
+    "learner": _check_learner,
 }

@@ -15,9 +15,9 @@ from rebll_avalanche.benchmarks import multilabel_benchmark
 from rebll_avalanche.benchmarks.features import FrozenFeatures
 from rebll_avalanche.benchmarks.images import ImageArray, ImageFiles
 from rebll_avalanche.benchmarks.label_cache import cached_table
-from rebll_avalanche.checkpointing.verify import verify
 from rebll_avalanche.cli import main
 from rebll_avalanche.errors import DamagedError
+from rebll_avalanche.verify import verify
 
 PICTURES = np.random.default_rng(0).integers(0, 256, (9, 12, 12, 3), dtype=np.uint8)
 

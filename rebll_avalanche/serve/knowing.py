@@ -1,0 +1,139 @@
+"""Calls about what was learned; they change nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Annotated, Generic, TypeVar
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from rebll_avalanche.learner import Learner
+from rebll_avalanche.learner.audit import Suspect
+from rebll_avalanche.learner.methods import is_exact
+from rebll_avalanche.learner.quality import ClassQuality
+from rebll_avalanche.serve.guard import Refused
+from rebll_avalanche.serve.schemas import (
+    About,
+    ClassAnswer,
+    LessonAnswer,
+    PictureName,
+    Quality,
+    SuspectAnswer,
+)
+from rebll_avalanche.serve.service import LearnerService
+
+T = TypeVar("T")
+Count = Annotated[int, Query(ge=1, le=10_000)]
+
+
+def knowing(service: LearnerService) -> APIRouter:
+    """The calls."""
+    routes = APIRouter()
+    qualities = _OncePerState(_qualities)
+    doubts = _OncePerState(_doubts)
+
+    def doubtful(count: int, name: str | None = None) -> list[SuspectAnswer]:
+        learner = service.learner
+        found = [each for each in doubts.of(learner) if name in (None, each.name)]
+        return [SuspectAnswer.of(each, learner) for each in found[:count]]
+
+    @routes.get("/about", summary="What it is, and how much it has learned")
+    def about() -> About:
+        return About.of(service.learner)
+
+    @routes.get("/lessons", summary="What it was taught, oldest first")
+    def lessons() -> list[LessonAnswer]:
+        learner = service.learner
+        return [LessonAnswer.of(lesson, learner) for lesson in learner.lessons]
+
+    @routes.get("/classes", summary="What it can name")
+    def classes() -> list[ClassAnswer]:
+        learner = service.learner
+        return _classes(learner, qualities.of(learner))
+
+    @routes.get("/thresholds", summary="The probability above which a class is called present")
+    def thresholds() -> dict[str, float]:
+        return service.learner.thresholds
+
+    @routes.get("/audit", summary="Labels that are probably wrong, worst first")
+    def audit(count: Count = 100) -> list[SuspectAnswer]:
+        return doubtful(count)
+
+    @routes.get("/worst", summary="Pictures that a class is most wrong about, worst first")
+    def worst(
+        name: Annotated[str, Query(max_length=100)], count: Count = 12
+    ) -> list[SuspectAnswer]:
+        return doubtful(count, name)
+
+    @routes.get(
+        "/thumbnail",
+        summary="A small copy of a picture that was learned",
+        response_class=Response,
+        responses={200: {"content": {"image/jpeg": {}}}, 404: {}},
+    )
+    def thumbnail(picture: PictureName) -> Response:
+        found = service.learner.thumbnail(picture)
+        if found is None:
+            raise Refused(404, "no small copy of this picture is kept")
+        return Response(found, media_type="image/jpeg")
+
+    @routes.get(
+        "/file",
+        summary="The learner itself, to copy it elsewhere",
+        response_class=Response,
+        responses={200: {"content": {"application/octet-stream": {}}}, 404: {}},
+    )
+    def file() -> Response:
+        try:  # read as one: the file may be replaced at any moment
+            content = service.path.read_bytes()
+        except FileNotFoundError:
+            raise Refused(404, "nothing was taught yet, so there is no file") from None
+        headers = {"content-disposition": 'attachment; filename="learner.rebll"'}
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
+    return routes
+
+
+class _OncePerState(Generic[T]):
+    """What is worked out from all pictures that were learned, once for each state of the learner."""
+
+    def __init__(self, work_out: Callable[[Learner], T]) -> None:
+        self._work_out = work_out
+        self._lock = threading.Lock()
+        self._found: tuple[Learner, T] | None = None
+
+    def of(self, learner: Learner) -> T:
+        with self._lock:
+            if self._found is None or self._found[0] is not learner:
+                self._found = learner, self._work_out(learner)
+            return self._found[1]
+
+
+def _qualities(learner: Learner) -> dict[str, ClassQuality]:
+    if not is_exact(learner.config):  # it has the scores of its lessons, or none
+        return {each.name: each for lesson in learner.lessons for each in lesson.qualities}
+    return {each.name: each for each in learner.qualities()}
+
+
+def _doubts(learner: Learner) -> list[Suspect]:
+    return learner.audit(None) if learner.class_names else []
+
+
+def _classes(learner: Learner, qualities: dict[str, ClassQuality]) -> list[ClassAnswer]:
+    spoken: dict[str, list[int]] = {name: [] for name in learner.class_names}
+    for lesson in learner.lessons:
+        for name in (*lesson.new_classes, *lesson.known_classes):
+            if name in spoken:
+                spoken[name].append(lesson.number)
+    return [
+        ClassAnswer(
+            name=name,
+            threshold=threshold,
+            kept=name in learner.kept_thresholds,
+            lessons=spoken[name],
+            quality=Quality.of(qualities[name]) if name in qualities else None,
+        )
+        for name, threshold in learner.thresholds.items()
+    ]
