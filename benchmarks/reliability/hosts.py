@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from subject import final_bits
+from subjects import run_bits
 
 HERE = Path(__file__).parent
 ROWS = HERE / "hosts.csv"
@@ -202,7 +202,7 @@ def main() -> int:
                 root = Path(place, f"{case}-alone" if disturb is None else case)
                 root.mkdir()
                 with network():
-                    bits = [final_bits(folder) for folder in JOBS[name](root, disturb)]
+                    bits = [run_bits(folder) for folder in JOBS[name](root, disturb)]
                 if disturb is None:
                     undisturbed[name] = bits
             same = sum(map(dict.__eq__, bits, undisturbed[name]))

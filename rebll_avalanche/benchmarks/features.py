@@ -274,7 +274,7 @@ def pooled_features(model: nn.Module, source: Pictures, transform: Transform) ->
 
     Args:
         model: A model in evaluation mode, with a method ``features``.
-        source: Images that decode, at least one.
+        source: Images; those that do not decode get a vector of zeros.
         transform: Converts an image to the model's input.
     """
     return computed(lambda x: model.features(x).mean(dim=(2, 3)), source, transform)  # type: ignore[operator]
@@ -332,8 +332,9 @@ class _Some:
     def __reduce__(self) -> tuple[Any, ...]:
         """To another process go these pictures only, and of files only their names."""
         if isinstance(self._pictures, ImageFiles):
-            return ImageFiles, ([self._pictures.path(index) for index in self._indices],)
-        return list, ([self[number] for number in range(len(self))],)
+            files = [self._pictures.path(index) for index in self._indices]
+            return _Some, (ImageFiles(files), range(len(files)))
+        return _Some, ([self[number] for number in range(len(self))], range(len(self)))
 
 
 def _usable(pictures: Pictures) -> list[int]:
