@@ -21,6 +21,7 @@ from torch import nn
 import rebll_avalanche
 from rebll_avalanche import (
     COCO2014,
+    METHODS,
     VOC2007,
     AKDPlugin,
     Learner,
@@ -427,6 +428,13 @@ CASES = [
         for name in ("predict", "scores", "ranked", "suggest")
     ),
     ("Learner.suggest", "count", lambda v: taught().suggest(list(PICTURES), v), ANYTHING, ("count",)),
+    ("Learner.set_thresholds", "thresholds", lambda v: taught().set_thresholds(v), ANYTHING,
+     ("threshold", "class")),
+    ("Learner.set_thresholds", "a threshold", lambda v: taught().set_thresholds({"cat": v}), ANYTHING,
+     ("threshold",)),
+    ("Learner.choose_thresholds", "precision", lambda v: taught().choose_thresholds(v), ANYTHING,
+     ("precision",)),
+    ("Learner.thumbnail", "picture", lambda v: taught().thumbnail(v), ANYTHING, ("picture",)),
     ("Learner.audit", "count", lambda v: taught().audit(v), ANYTHING, ("count",)),
     ("Learner.trained_model", "name", lambda v: taught().trained_model(v), ANYTHING, ("name",)),
     ("Learner.save", "path", lambda v: taught().save(v), ANYTHING, ("path",)),
@@ -446,7 +454,7 @@ CASES = [
 # Public names that are given nothing, or nothing that could be wrong, and those that need a network.
 NO_ARGUMENTS = {
     *("METHODS", "TaughtPlugin", "Teacher", "__version__", "keep_freed_memory"),
-    *("Learner.undo", "Learner.from_pretrained", "Learner.push_to_hub"),
+    *("Learner.undo", "Learner.qualities", "Learner.from_pretrained", "Learner.push_to_hub"),
     *(
         "RidgeMultiLabel.get_metadata_routing",
         "RidgeMultiLabel.get_params",
@@ -519,6 +527,7 @@ def a_table(tmp_path, monkeypatch):
         Image.new("RGB", (8, 8)).save(tmp_path / name)
     (tmp_path / "labels.csv").write_text(GOOD_CSV)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rebll_avalanche.methods.registry.METHODS", dict(METHODS))
 
 
 def broken(call, values, words):

@@ -182,6 +182,8 @@ class Learner:
         Raises:
             RebllError: When several pictures have that name.
         """
+        if not isinstance(picture, str | int):
+            raise TypeError(f"a picture is known by its name or its key, got {brief(picture)}")
         key = self._know.key_of(picture) if isinstance(picture, str) else picture
         return None if key is None else self._know.thumbnails.get(key)
 
@@ -333,6 +335,8 @@ class Learner:
         Raises:
             RebllError: When a class is not known, or a threshold is no probability.
         """
+        if not isinstance(thresholds, Mapping):
+            raise TypeError(f"thresholds must map classes to numbers, got {brief(thresholds)}")
         self._set(judging.keeping(self._know, thresholds), self._before)
 
     def choose_thresholds(self, precision: float | None = None) -> None:
