@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from rebll_avalanche.words import brief
@@ -45,19 +46,30 @@ def check_number(
     raise ValueError(f"{name} must be {wanted}, got {brief(value)}")
 
 
-def check_path(name: str, value: Any) -> None:
-    """Refuse what names no file on any system; None stands for no path.
+def check_path(name: str, value: Any, *, needed: bool = False) -> None:
+    """Refuse what names no file on any system; None stands for no path, unless one is needed.
 
     Raises:
         ValueError: Naming the argument and the value.
     """
-    if value is None:
+    if value is None and not needed:
         return
     if not isinstance(value, str | os.PathLike):
         raise ValueError(f"{name} must be a path, got {brief(value)}")
     text = os.fspath(value)
     if len(text) > LONGEST_PATH or "\0" in text:
         raise ValueError(f"{name} must be a path, and no file can be called {brief(text)}")
+
+
+def check_texts(name: str, value: Any) -> None:
+    """Refuse what is neither a text nor a list of texts.
+
+    Raises:
+        TypeError: Naming the argument and the value.
+    """
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, Iterable) or not all(isinstance(each, str) for each in listed):
+        raise TypeError(f"{name} must be a text or a list of texts, got {brief(value)}")
 
 
 def check_tensor(name: str, value: Any) -> None:

@@ -64,7 +64,7 @@ def check_regular_file(path: str | os.PathLike[str], kind: type[RebllError]) -> 
     except FileNotFoundError as error:
         raise MissingFileError(f"there is no file {shown}") from error
     except (OSError, ValueError) as error:  # names that no file system accepts
-        raise kind(f"cannot read {shown!r}: {error}") from error
+        raise kind(f"cannot read {shown[:200]!r}: {str(error)[:200]}") from error
     if not stat.S_ISREG(mode):
         found = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
         raise kind(f"cannot read {shown}: it is {found}, not a file")

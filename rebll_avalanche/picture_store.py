@@ -18,6 +18,7 @@ import torch
 from PIL import Image
 
 from rebll_avalanche.errors import DamagedError, RebllError
+from rebll_avalanche.words import brief
 
 MEGABYTE = 1_000_000
 # Pictures of at most so many pixels are kept without loss.
@@ -57,7 +58,7 @@ class Budget:
         if found := re.fullmatch(r"(\d+(?:\.\d+)?) ?MB", text, re.IGNORECASE):
             return cls(num_bytes=round(float(found[1]) * MEGABYTE))
         raise RebllError(
-            f"a budget is a number of pictures (500) or megabytes ('16 MB'), got {given!r}"
+            f"a budget is a number of pictures (500) or megabytes ('16 MB'), got {brief(given)}"
         )
 
     def __str__(self) -> str:

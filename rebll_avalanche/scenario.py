@@ -189,7 +189,7 @@ def class_range(experience: Experience) -> tuple[int, int]:
     seen = getattr(experience, "classes_seen_so_far", None)
     if previous is None or seen is None:
         raise ValueError(
-            f"{type(experience).__name__} does not state its classes; "
+            f"an experience of type {type(experience).__name__} does not state its classes; "
             "build streams with multilabel_benchmark(...)"
         )
     for classes in (previous, seen):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rebll_avalanche.arguments import check_path
 from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
 from rebll_avalanche.benchmarks.label_cache import LabelTable, cached_table
 from rebll_avalanche.benchmarks.transforms import (
@@ -74,6 +75,7 @@ def read_coco(root: str | Path, split: str, *, crowd: str = "drop") -> LabelTabl
         FileNotFoundError: When annotations or images are missing.
         ValueError: When the annotations cannot be read.
     """
+    check_path("root", root, needed=True)
     folder = Path(root).expanduser().resolve()
     annotations, images = folder / "annotations" / f"instances_{split}.json", folder / split
     for path in (annotations, images):

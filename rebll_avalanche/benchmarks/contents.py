@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,17 +78,18 @@ def contents(
         doing: Label of the progress bar.
     """
     absolute = [os.path.abspath(path) for path in paths]
+    place = cache_folder() / "files.sqlite"
     found: dict[str, Content] = {}
-    with closing(_open(cache_folder() / "files.sqlite")) as memory:
-        unknown = []
-        memory.execute("BEGIN")  # one transaction: otherwise every row locks the file anew
-        for path in dict.fromkeys(absolute):
-            row = memory.execute(KNOWN, (os.fsencode(path),)).fetchone()
-            if row and row[:3] == _stamp(path) and (check is None or row[4] is not None):
-                found[path] = Content(row[3], row[4] or "")
-            else:
-                unknown.append(path)
-        memory.rollback()
+    with ExitStack() as stack:
+        memory = stack.enter_context(closing(_open(place)))
+        try:
+            found = _recalled(memory, absolute, check is not None)
+        except sqlite3.Error as error:
+            warnings.warn(f"{place} is damaged ({error}) and will be rebuilt", stacklevel=2)
+            memory.close()
+            place.unlink(missing_ok=True)
+            memory = stack.enter_context(closing(_open(place)))
+        unknown = [path for path in dict.fromkeys(absolute) if path not in found]
         # Reading, hashing and decoding release the global interpreter lock.
         with (
             ThreadPoolExecutor(os.cpu_count()) as pool,
@@ -99,6 +100,23 @@ def contents(
                 found.update(_read(chunk, check, pool, memory))
                 bar.update(len(chunk))
     return [found[path] for path in absolute]
+
+
+def _recalled(
+    memory: sqlite3.Connection, paths: Sequence[str], checked: bool
+) -> dict[str, Content]:
+    """What is remembered of files that have not changed since."""
+    found = {}
+    memory.execute("BEGIN")  # one transaction: otherwise every row locks the file anew
+    for path in dict.fromkeys(paths):
+        row = memory.execute(KNOWN, (os.fsencode(path),)).fetchone()
+        if row is None or row[:3] != _stamp(path) or (checked and row[4] is None):
+            continue
+        if not isinstance(row[3], str) or not isinstance(row[4], str | None):
+            raise sqlite3.DatabaseError(f"{row[3]!r} is no hash")
+        found[path] = Content(row[3], row[4] or "")
+    memory.rollback()
+    return found
 
 
 def _read(
@@ -122,10 +140,11 @@ def _read(
     if check is not None:
         problems = {}
         for digest in list(unchecked):
-            row = memory.execute(KNOWN_PROBLEM, (digest,))
-            if (known := row.fetchone()) is not None:
-                problems[digest] = known[0]
-                del unchecked[digest]
+            with suppress(sqlite3.Error):  # a damaged row; the file is checked again
+                row = memory.execute(KNOWN_PROBLEM, (digest,))
+                if (known := row.fetchone()) is not None and isinstance(known[0], str):
+                    problems[digest] = known[0]
+                    del unchecked[digest]
         new = dict(zip(unchecked, pool.map(check, unchecked.values()), strict=True))
         problems |= new
         found |= {
@@ -137,7 +156,7 @@ def _read(
         with memory:
             memory.executemany(REMEMBER_PROBLEM, new.items())
             memory.executemany(REMEMBER_FILE, settled)
-    except sqlite3.OperationalError as error:
+    except sqlite3.Error as error:
         warnings.warn(f"checks of files are not cached: {error}", stacklevel=4)
     return found
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.benchmarks.devkit import write_coco_split, write_csv_split, write_voc_split
 from rebll_avalanche.benchmarks.drawing import Scenes, draw_scenes
-from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
+from rebll_avalanche.benchmarks.generator import LARGEST_SIDE, MultiLabelBenchmark
 from rebll_avalanche.benchmarks.shapes import CLASSES
 from rebll_avalanche.scenario import Experiences, Scenario
+
+# More are a slip, and would fill all memory.
+MOST_SCENES = 10**7
 
 
 class MultiLabelScenes(MultiLabelBenchmark):
@@ -41,6 +45,10 @@ class MultiLabelScenes(MultiLabelBenchmark):
         seed: int = 0,
         **options: Any,
     ) -> None:
+        check_number("train_size", train_size, 1, MOST_SCENES, whole=True)
+        check_number("test_size", test_size, 1, MOST_SCENES, whole=True)
+        check_number("image_size", image_size, 8, LARGEST_SIDE, whole=True)
+        check_number("seed", seed, 0, 2**63 - 1, whole=True)
         self.scenes: dict[str, Scenes] = {
             "train": draw_scenes(train_size, image_size, seed, 0),
             "test": draw_scenes(test_size, image_size, seed, 1),

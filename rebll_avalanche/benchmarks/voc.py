@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rebll_avalanche.arguments import check_path
 from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
 from rebll_avalanche.benchmarks.label_cache import LabelTable, cached_table
 from rebll_avalanche.benchmarks.transforms import (
@@ -96,6 +97,7 @@ def read_voc(
         FileNotFoundError: When the devkit or one of its annotations is missing.
         ValueError: When an annotation cannot be read or names an unknown class.
     """
+    check_path("root", root, needed=True)
     devkit = Path(root).expanduser().resolve() / "VOCdevkit" / f"VOC{year}"
     listing = devkit / "ImageSets" / "Main" / f"{split}.txt"
     if not listing.is_file() and download:

@@ -131,8 +131,16 @@ class CheckpointFolder:
         self._prune()
 
     def keep_newest(self) -> None:
-        """Delete all but the newest, after a run is finished."""
-        self._keep(set(self.moments()[-1:]))
+        """Delete all but the newest, after a run is finished; if it is damaged, others may help."""
+        moments = self.moments()
+        if len(moments) < 2:
+            return
+        try:
+            self.load(moments[-1])
+        except DamagedError as error:
+            warnings.warn(f"{error}; older ones are kept", stacklevel=2)
+        else:
+            self._keep({moments[-1]})
 
     def _keep(self, keep: set[Moment]) -> None:
         for moment in self.moments():

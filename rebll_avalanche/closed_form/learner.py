@@ -88,7 +88,7 @@ class RidgeLearner:
             "unknown": unknown,
             "threshold": threshold,
             "shrink": shrink,
-            "gamma": gamma,
+            "gamma": None if gamma is None else float(gamma),  # torch takes no larger int
             "per_class_gamma": per_class_gamma,
             "calibration": calibration,
             "intercept": intercept,

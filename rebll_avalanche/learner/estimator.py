@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rebll_avalanche.closed_form.learner import RidgeLearner
+from rebll_avalanche.words import brief
 
 
 class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
@@ -124,6 +125,8 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
                 "This RidgeMultiLabel estimator requires y to be passed, but the target y is None"
             )
         given = np.asarray(y)
+        if given.ndim == 0:
+            raise ValueError(f"y must be a matrix or a vector of labels, got {brief(y)}")
         before: bool | None = getattr(self, "multilabel_", None)
         matrix = bool(before) or (given.ndim == 2 and given.shape[1] > 1)
         if given.ndim == 2 and given.shape[1] == 1 and not matrix:
@@ -149,6 +152,8 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
         labels = given.astype(np.float64)
         if not np.isin(labels[~np.isnan(labels)], (0, 1)).all():
             raise ValueError("labels are 1, 0 or NaN")
+        if classes is not None and not isinstance(classes, Iterable):
+            raise ValueError(f"classes must be a list of names, got {brief(classes)}")
         names = list(range(labels.shape[1])) if classes is None else list(classes)
         if len(names) != labels.shape[1]:
             raise ValueError(f"{len(names)} names for {labels.shape[1]} columns")

@@ -13,7 +13,7 @@ from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner.lesson import Lesson, picture_id, texts
 from rebll_avalanche.learner.quality import EVEN
 from rebll_avalanche.picture_store import PictureStore
-from rebll_avalanche.words import nearest
+from rebll_avalanche.words import brief, nearest
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +77,8 @@ class Knowledge:
         known = self.class_names
         for name in names:
             if name not in known:
-                raise RebllError(
-                    f"there is no class {name!r}; the nearest are {nearest(name, known, 3) or 'none'}"
-                )
+                near = nearest(name[:100], known, 3) or "none"
+                raise RebllError(f"there is no class {brief(name)}; the nearest are {near}")
         return [self.columns.index(name) for name in names]
 
     def with_classes(self, names: Sequence[str]) -> tuple[Knowledge, list[int]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
+from rebll_avalanche.arguments import check_number, check_path
 from rebll_avalanche.benchmarks.features import computed
 from rebll_avalanche.benchmarks.images import Rows
 from rebll_avalanche.benchmarks.transforms import evaluation_transform
@@ -46,6 +47,7 @@ from rebll_avalanche.learner.storing import Stored, read_stored
 from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.picture_store import Budget, PictureStore, most_bytes
 from rebll_avalanche.tables import read_table
+from rebll_avalanche.words import brief
 
 if TYPE_CHECKING:
     from rebll_avalanche.inference.predictor import TrainedModel
@@ -94,6 +96,8 @@ class Learner:
         **options: Any,
     ) -> None:
         _check_precision(precision)
+        if training is not None and not isinstance(training, Mapping):
+            raise TypeError(f"training must map settings to values, got {brief(training)}")
         if method == "closed-form":
             options.setdefault("keep", "vectors")
         if backbone == "small_cnn":
@@ -179,6 +183,8 @@ class Learner:
         Raises:
             RebllError: When several pictures have that name.
         """
+        if not isinstance(picture, str | int):
+            raise TypeError(f"a picture is known by its name or its key, got {brief(picture)}")
         key = self._know.key_of(picture) if isinstance(picture, str) else picture
         return None if key is None else self._know.thumbnails.get(key)
 
@@ -305,6 +311,8 @@ class Learner:
         Raises:
             RebllError: When the two differ in more than what they were taught.
         """
+        if not isinstance(other, Learner):
+            raise TypeError(f"other must be a Learner, got {brief(other)}")
         require_exact(self.config, "merging")
         require_exact(other.config, "merging")
         if other._know.taught is None:
@@ -330,6 +338,8 @@ class Learner:
         Raises:
             RebllError: When a class is not known, or a threshold is no probability.
         """
+        if not isinstance(thresholds, Mapping):
+            raise TypeError(f"thresholds must map classes to numbers, got {brief(thresholds)}")
         self._set(judging.keeping(self._know, thresholds), self._before)
 
     def choose_thresholds(self, precision: float | None = None) -> None:
@@ -406,6 +416,7 @@ class Learner:
             pictures: Without labels.
             count: At most so many.
         """
+        check_number("count", count, 0, whole=True)
         shown, network = find_pictures(pictures), self._network()
         if self.features is not None:
             inputs = self.features.of(shown)
@@ -430,6 +441,8 @@ class Learner:
             count: At most so many; all that the thresholds contradict if ``None``.
         """
         require_exact(self.config, "auditing")
+        if count is not None:
+            check_number("count", count, 0, whole=True)
         return predicting.wrong_labels(self._know, count)
 
     def qualities(self) -> tuple[ClassQuality, ...]:
@@ -443,6 +456,7 @@ class Learner:
         Args:
             name: For messages.
         """
+        check_path("name", name, needed=True)
         return predicting.joined_model(
             self.config, self._know, self.features, self._network(), name
         )
@@ -456,7 +470,10 @@ class Learner:
             path: Usually ``name.rebll``.
             self_contained: Put the backbone's weights in, so that no package has to bring them.
         """
+        check_path("path", path, needed=True)
         target = Path(path).expanduser()
+        if not target.name:
+            raise RebllError(f"the path {str(path)!r} names no file; give one such as city.rebll")
         inside = self_contained or self._backbone_weights is not None
         if self._know.taught is not None and self.config.benchmark.features_pretrained is None:
             inside = True  # nobody could draw these weights again
@@ -480,6 +497,7 @@ class Learner:
         Raises:
             DamagedError: When the file is no learner, or its bytes are not those that were written.
         """
+        check_path("path", path, needed=True)
         stored, network = read_stored(Path(path).expanduser())
         return cls._of(stored, network)
 
@@ -498,6 +516,7 @@ class Learner:
         Raises:
             RebllError: When the run is not finished, or its method cannot go on.
         """
+        check_path("folder", folder, needed=True)
         stored = open_run(Path(folder).expanduser())
         store = PictureStore(Budget.of(thumbnails))
         return cls._of(replace(stored, know=replace(stored.know, thumbnails=store)))
@@ -595,5 +614,6 @@ class Learner:
 
 
 def _check_precision(precision: float | None) -> None:
-    if precision is not None and not 0 < precision <= 1:
-        raise RebllError(f"precision is a fraction above 0 and at most 1, got {precision}")
+    number = isinstance(precision, int | float) and not isinstance(precision, bool)
+    if precision is not None and not (number and 0 < precision <= 1):
+        raise RebllError(f"precision is a fraction above 0 and at most 1, got {brief(precision)}")

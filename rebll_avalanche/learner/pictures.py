@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from rebll_avalanche.arguments import check_path
 from rebll_avalanche.errors import MissingFileError, PictureError
 from rebll_avalanche.picture_store import thumbnail_of
 from rebll_avalanche.pictures import SUFFIXES, picture_problem, read_picture, to_rgb
 from rebll_avalanche.tables import AnnotationTable
+from rebll_avalanche.words import brief
 
 Given = str | os.PathLike[str] | Image.Image | np.ndarray
 
@@ -91,6 +93,7 @@ def find_pictures(given: Given | Iterable[Given]) -> Pictures:
         PictureError: When a folder holds no picture, or something is no picture.
     """
     if isinstance(given, str | os.PathLike):
+        check_path("the picture", given)
         path = Path(given).expanduser()
         if path.is_dir():
             files = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES)
@@ -104,7 +107,12 @@ def find_pictures(given: Given | Iterable[Given]) -> Pictures:
         return given
     if isinstance(given, Image.Image) or (isinstance(given, np.ndarray) and given.ndim == 3):
         return Pictures(["picture 0"], [given])
-    listed = list(given)
+    try:
+        listed = list(given)
+    except TypeError:
+        raise TypeError(
+            f"pictures must be files, pictures or a folder, got {brief(given)}"
+        ) from None
     names = [
         os.fspath(each) if isinstance(each, str | os.PathLike) else f"picture {number}"
         for number, each in enumerate(listed)
@@ -119,6 +127,7 @@ def find_pictures(given: Given | Iterable[Given]) -> Pictures:
 def is_one(given: Any) -> bool:
     """Whether a single picture was given, and not a list or a folder of them."""
     if isinstance(given, str | os.PathLike):
+        check_path("the picture", given)
         return not Path(given).expanduser().is_dir()
     return isinstance(given, Image.Image) or (isinstance(given, np.ndarray) and given.ndim == 3)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from rebll_avalanche.arguments import check_texts
 from rebll_avalanche.closed_form.learner import RidgeLearner
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import RebllError
@@ -21,6 +22,7 @@ from rebll_avalanche.learner.reading import known_keys
 from rebll_avalanche.learner.ridge import learn_records, records_of, ridge_of, with_ridge
 from rebll_avalanche.tables import AnnotationTable
 from rebll_avalanche.tables.table import check_names
+from rebll_avalanche.words import brief
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ def without(
     if images is not None:
         know = _without_pictures(know, ridge, images)
     elif classes is not None:
+        check_texts("classes", classes)
         names = [classes] if isinstance(classes, str) else list(classes)
         know = _without_classes(know, ridge, know.columns_of(names), names)
     else:
@@ -120,7 +123,7 @@ def _without_classes(
 def _without_lesson(know: Knowledge, ridge: RidgeLearner, lesson: int) -> Knowledge:
     numbers = [each.number for each in know.lessons]
     if lesson not in numbers:
-        raise RebllError(f"there is no lesson {lesson}; there are {numbers}")
+        raise RebllError(f"there is no lesson {brief(lesson)}; there are {numbers}")
     ridge.forget_experience(lesson)
     left = tuple(each for each in know.lessons if each.number != lesson)
     named = {name for each in left for name in (*each.new_classes, *each.known_classes)}
@@ -134,6 +137,7 @@ def _without_lesson(know: Knowledge, ridge: RidgeLearner, lesson: int) -> Knowle
 
 def renamed(know: Knowledge, old: str, new: str) -> Knowledge:
     """With another name for a class."""
+    check_texts("the old and new name of a class", [old, new])
     know.columns_of([old])
     others = [name for name in know.columns if name != old and name not in know.forgotten]
     check_names(dict.fromkeys(others, "known") | {new: "the new name"}, "rename")

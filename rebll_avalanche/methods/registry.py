@@ -100,6 +100,10 @@ def register(name: str, build: Method | Callable[..., Any], **about: Any) -> Met
     Raises:
         ValueError: When the name is already in use.
     """
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"the name of a method must be a text, got {brief(name)}")
+    if not callable(build) and not isinstance(build, Method):
+        raise TypeError(f"build must make a strategy, got {brief(build)}")
     if name in METHODS:
         raise ValueError(
             f"method {name!r} already exists ({METHODS[name].label}); use another name"
@@ -131,9 +135,11 @@ def get_method(name: str) -> Method:
     Raises:
         ValueError: Listing the names that exist, closest first.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a method must be a text, got {brief(name)}")
     if name not in METHODS:
         if name not in _installed():
-            names = nearest(name, method_names())
+            names = nearest(name[:100], method_names())
             raise ValueError(f"no method is called {brief(name)}; there are {names}")
         entry = _installed()[name]
         try:

@@ -318,7 +318,7 @@ def multilabel_evaluator(
 
 def multilabel_metric(evaluator: EvaluationPlugin) -> MultiLabelMetrics:
     """The :class:`MultiLabelMetrics` of an evaluator, whose state is saved in checkpoints."""
-    for metric in evaluator.metrics:
+    for metric in getattr(evaluator, "metrics", ()):
         if isinstance(metric, MultiLabelMetrics):
             return metric
     raise ValueError(

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.labels import seen_columns, where_unknown
 from rebll_avalanche.losses import akd_loss, cls_loss, posterior_from_score, probability
 from rebll_avalanche.plugins.criterion import (
@@ -61,8 +62,7 @@ class AKDPlugin(TaughtPlugin, supports_distributed=True):  # type: ignore[call-a
     ) -> None:
         super().__init__()
         check_not_negative(alpha=alpha)
-        if not 0 <= lambda_akd <= 1:
-            raise ValueError(f"lambda_akd must lie between 0 and 1, got {lambda_akd}")
+        check_number("lambda_akd", lambda_akd, 0, 1)
         check_choice("exponent", exponent, get_args(Exponent))
         check_choice("teacher_targets", teacher_targets, get_args(TeacherTargets))
         check_choice("reduction", reduction, get_args(Reduction))

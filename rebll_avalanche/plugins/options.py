@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.losses import adaptive_exponent
 
 Exponent = Literal["adaptive", "fixed"]
@@ -22,7 +23,6 @@ def decay_exponent(kind: str, factor: float, seen_classes: int) -> float:
 
 
 def check_not_negative(**values: float) -> None:
-    """Refuse negative numbers and NaN."""
+    """Refuse negative numbers, NaN and what is no number."""
     for name, value in values.items():
-        if not value >= 0:
-            raise ValueError(f"{name} must not be negative, got {value}")
+        check_number(name, value, 0)

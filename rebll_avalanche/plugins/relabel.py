@@ -10,6 +10,7 @@ import torch
 from avalanche.training.plugins import ReplayPlugin, SupervisedPlugin
 from torch import Tensor, nn
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.losses import bce_loss, er_loss, probability
 from rebll_avalanche.memory import Memory, Provenance
@@ -82,11 +83,9 @@ class OnlineRelabelPlugin(SupervisedPlugin, supports_distributed=True):  # type:
         detach_weight: bool = False,
     ) -> None:
         super().__init__()
-        if batch_size_mem < 1:
-            raise ValueError(f"batch_size_mem must be at least 1, got {batch_size_mem}")
+        check_number("batch_size_mem", batch_size_mem, 1, whole=True)
         check_not_negative(alpha=alpha, beta=beta, lambda_er=lambda_er, lambda_new=lambda_new)
-        if not 0 <= relabel_threshold <= 1:
-            raise ValueError(f"relabel_threshold must lie between 0 and 1, got {relabel_threshold}")
+        check_number("relabel_threshold", relabel_threshold, 0, 1)
         check_choice("exponent", exponent, get_args(Exponent))
         check_choice("replay_loss", replay_loss, get_args(ReplayLoss))
         check_choice("reduction", reduction, get_args(Reduction))

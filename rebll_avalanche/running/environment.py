@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from rebll_avalanche.arguments import check_number
+
 PACKAGES = (
     "rebll-avalanche",
     "avalanche-lib",
@@ -81,6 +83,7 @@ def seed_everything(seed: int) -> None:
     import numpy as np
     import torch
 
+    check_number("seed", seed, 0, 2**32 - 1, whole=True)  # what NumPy takes
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - augmentations of other libraries draw from it
     torch.manual_seed(seed)

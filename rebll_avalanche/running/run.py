@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from rebll_avalanche.arguments import check_path
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder, Moment
 from rebll_avalanche.checkpointing.foreign import unsaved
@@ -64,6 +65,7 @@ from rebll_avalanche.running.recorder import Recorder
 from rebll_avalanche.running.stream import evaluation_stream
 from rebll_avalanche.running.tuning import as_recorded, with_choice
 from rebll_avalanche.scenario import class_range
+from rebll_avalanche.words import brief
 
 
 def run_experiment(
@@ -96,6 +98,12 @@ def run_experiment(
         LostRankError: When another process of the same job has ended.
         ValueError: When the folder is in use.
     """
+    if not isinstance(config, Config):
+        raise TypeError(f"config must be a Config, got {brief(config)}; see Config.from_dict")
+    if benchmark is not None and not hasattr(benchmark, "train_stream"):
+        raise TypeError(f"benchmark must have a train_stream, got {brief(benchmark)}")
+    check_path("folder", folder, needed=True)
+    folder = Path(folder)
     with ExitStack() as stack:
         # The first of all ranks holds the folder and writes; the others read.
         from_first(lambda: stack.enter_context(locked(folder)))

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
+from rebll_avalanche.words import brief
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,10 @@ def run_stream(
     >>> [step.classes_seen for step in steps], "mAP" in steps[-1].metrics
     ([2, 3, 4], True)
     """
+    if not callable(getattr(strategy, "train", None)):
+        raise TypeError(f"strategy must be one of Avalanche's, got {brief(strategy)}")
+    if not hasattr(benchmark, "train_stream"):
+        raise TypeError(f"benchmark must have a train_stream, got {brief(benchmark)}")
     results = []
     pairs = list(zip(benchmark.train_stream, evaluation_stream(benchmark, stream), strict=True))
     bar = tqdm(pairs, desc="experiences", disable=not progress or not sys.stderr.isatty())
@@ -92,10 +97,10 @@ def evaluation_stream(benchmark: Any, stream: str) -> Any:
     Raises:
         ValueError: When the benchmark has no such stream.
     """
-    found = getattr(benchmark, f"{stream}_stream", None)
-    if found is None:
+    found = getattr(benchmark, f"{stream}_stream", None) if isinstance(stream, str) else None
+    if found is None or callable(found):
         raise ValueError(
-            f"the benchmark has no {stream} stream; "
+            f"the benchmark has no {brief(stream)[1:-1]} stream; "
             "build it with validation_size=0.1 to evaluate on held-out training images"
         )
     return found

@@ -159,3 +159,20 @@ def test_several_processes_may_remember_at_once(tmp_path, settled, hashed, monke
         worker.join(timeout=60)
     assert answers[0] == answers[1] == answers[2] == [c.digest for c in contents(paths)]
     assert hashed == [], "what the processes have read is known here"
+
+
+@pytest.mark.parametrize("damage", ["a text that is none", "another type"])
+def test_a_damaged_row_is_read_again(paths, settled, damage):
+    """SQLite has no checksums: its own check finds nothing wrong with these."""
+    before = contents(paths, two_is_wrong)
+    place = cache_folder() / "files.sqlite"
+    if damage == "another type":
+        with sqlite3.connect(place) as kept:
+            kept.execute("UPDATE files SET digest = x'00ff'")
+        kept.close()
+    else:
+        digest = before[0].digest.encode()
+        place.write_bytes(place.read_bytes().replace(digest, b"\xff" + digest[1:]))
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert contents(paths, two_is_wrong) == before
+    assert contents(paths, two_is_wrong) == before

@@ -91,3 +91,19 @@ def test_a_write_that_was_cut_short_is_not_a_checkpoint(tmp_path: Path) -> None:
     assert folder.newest().moment is None
     folder.save(Moment(0, 1), {"value": 5})
     assert folder.newest().epoch == {"value": 5}
+
+
+def test_older_ones_stay_while_the_newest_is_damaged(tmp_path):
+    folder = CheckpointFolder(tmp_path)
+    older, newest = Moment(0, Moment.END), Moment(1, Moment.END)
+    for moment in (older, newest):
+        folder.save(moment, {"n": moment.experience})
+    state = tmp_path / newest.folder / STATE
+    good = state.read_bytes()
+    state.write_bytes(good.replace(b"1", b"2"))
+    with pytest.warns(UserWarning, match="older ones are kept"):
+        folder.keep_newest()
+    assert folder.moments() == [older, newest]
+    state.write_bytes(good)
+    folder.keep_newest()
+    assert folder.moments() == [newest]
