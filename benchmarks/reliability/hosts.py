@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ ROWS = HERE / "hosts.csv"
 SWITCH = "rebll-switch"
 HOSTS = {"rebll-a": "10.77.0.1", "rebll-b": "10.77.0.2", "rebll-c": "10.77.0.3"}
 PATIENCE = 600.0
+TOKEN = secrets.token_hex(32)  # of the Ray that is started here, known to all its hosts
 SETTINGS: dict[str, Any] = {
     "benchmark": {"scenario": "B10-C5", "train_size": 60, "test_size": 40, "image_size": 16},
     "method": {"name": "rebll", "mem_size": 8},
@@ -84,6 +86,8 @@ def start(host: str, *command: str, log: Path) -> subprocess.Popen[bytes]:
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "eth0",
         "RAY_memory_monitor_refresh_ms": "0",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": TOKEN,
         "TORCH_CPP_LOG_LEVEL": "ERROR",
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # otherwise a host cannot come back
     }
@@ -114,7 +118,7 @@ def table(root: Path, disturb: Callable[[str], None] | None) -> list[Path]:
     begin = ("-m", "ray.scripts.scripts", "start", "--disable-usage-stats", "--block")
     start(
         *(head, *begin, "--head", f"--node-ip-address={HOSTS[head]}", "--num-cpus=0"),
-        *("--port=6379", "--include-dashboard=false", f"--temp-dir={root}/{head}"),
+        *("--port=6379", "--include-dashboard=false", f"--temp-dir={root}/r"),
         log=log,
     )
     time.sleep(10)
@@ -199,8 +203,7 @@ def main() -> int:
             for disturb in (None, DISTURBANCES[how]):
                 if disturb is None and name in undisturbed:
                     continue
-                root = Path(place, f"{case}-alone" if disturb is None else case)
-                root.mkdir()
+                root = Path(tempfile.mkdtemp(dir=place, prefix=""))  # sockets need short names
                 with network():
                     bits = [run_bits(folder) for folder in JOBS[name](root, disturb)]
                 if disturb is None:
