@@ -17,7 +17,7 @@ class _Loader(yaml.SafeLoader):
     """Refuses aliases that expand to too many values, or into themselves."""
 
     def compose_document(self) -> Any:
-        node = super().compose_document()  # type: ignore[no-untyped-call]
+        node = super().compose_document()
         _expanded(node, {})
         return node
 
