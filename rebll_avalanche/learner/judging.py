@@ -12,6 +12,7 @@ from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.quality import ClassQuality, best_thresholds, class_qualities
 from rebll_avalanche.learner.ridge import left_out, records_of, ridge_of
+from rebll_avalanche.words import brief
 
 # Enough to place a threshold; more would only cost time.
 THRESHOLD_PICTURES = 8192
@@ -60,8 +61,10 @@ def keeping(know: Knowledge, thresholds: Mapping[str, float]) -> Knowledge:
     """
     know.columns_of(list(thresholds))
     for name, threshold in thresholds.items():
-        if not 0 <= threshold <= 1:
-            raise RebllError(f"a threshold lies between 0 and 1, got {threshold} for {name!r}")
+        if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+            raise RebllError(
+                f"a threshold lies between 0 and 1, got {brief(threshold)} for {name!r}"
+            )
     return _with_kept(know, {**know.kept_thresholds, **thresholds})
 
 
