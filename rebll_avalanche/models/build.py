@@ -12,13 +12,13 @@ from rebll_avalanche.arguments import check_number, check_path
 from rebll_avalanche.files import file_hash
 from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
-from rebll_avalanche.models.depthwise import quicken
 from rebll_avalanche.models.expanded import ExpandedLinear, RandomFeatures
 from rebll_avalanche.models.gcn import GrowingGCN
 from rebll_avalanche.models.heads import GrowingHead, GrowingLinear
 from rebll_avalanche.models.lanes import LanedViT, LaneHead
 from rebll_avalanche.models.network import MultiLabelModel
 from rebll_avalanche.models.prompts import PromptedViT, PromptHead
+from rebll_avalanche.models.quick import quicken
 from rebll_avalanche.models.small_cnn import SmallCNN
 from rebll_avalanche.models.timm_import import import_timm
 from rebll_avalanche.models.weights import load_backbone_weights, pypi_weights_file

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import conv2d
 
+from rebll_avalanche.models.eager import is_eager
+
 # The widest kernel whose weight gradient oneDNN computes with its depthwise kernel.
 FAST_COLUMNS = 3
 
@@ -49,7 +51,8 @@ class DepthwiseConv2d(nn.Conv2d):
     def forward(self, maps: Tensor) -> Tensor:
         """The convolution."""
         around = same_padding(maps, self) if self.pads_itself else self._around
-        if _is_fast(maps):
+        last = maps.is_contiguous(memory_format=torch.channels_last)
+        if last and torch.is_grad_enabled() and is_eager(maps):
             found: Tensor = _Depthwise.apply(maps, self.weight, self.bias, self.stride, around)
             return found
         if self.pads_itself:
@@ -59,36 +62,22 @@ class DepthwiseConv2d(nn.Conv2d):
         return super().forward(maps)
 
 
-def quicken(network: nn.Module) -> None:
-    """Replace the depthwise convolutions of a network that gain from it."""
-    for name, layer in list(network.named_modules()):
-        if isinstance(layer, nn.Conv2d) and _gains(layer):
-            parent, _, child = name.rpartition(".")
-            setattr(network.get_submodule(parent), child, DepthwiseConv2d(layer))
-
-
 def pads_itself(layer: nn.Conv2d) -> bool:
     """Whether a layer computes its padding from the map, as timm's layers for TensorFlow's networks do."""
     return type(layer).__name__ == "Conv2dSame" or getattr(layer, "pads_itself", False)
 
 
-def _gains(layer: nn.Conv2d) -> bool:
+def gains_depthwise(layer: nn.Conv2d) -> bool:
+    """Whether :class:`DepthwiseConv2d` is faster than this layer."""
     ordinary = type(layer) is nn.Conv2d or pads_itself(layer)
     depthwise = layer.groups == layer.in_channels == layer.out_channels > 1
     plain = layer.dilation == (1, 1) and layer.padding_mode == "zeros"
     fits = plain and not isinstance(layer.padding, str)
-    return ordinary and depthwise and fits and (layer.kernel_size[1] > 3 or pads_itself(layer))
-
-
-def _is_fast(maps: Tensor) -> bool:
     return (
-        torch.is_grad_enabled()
-        and maps.device.type == "cpu"
-        and maps.dtype == torch.float32
-        and maps.is_contiguous(memory_format=torch.channels_last)
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-        and not torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+        ordinary
+        and depthwise
+        and fits
+        and (layer.kernel_size[1] > FAST_COLUMNS or pads_itself(layer))
     )
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from rebll_avalanche.models.fused import ACTIVATIONS, FusedConvolution, can_be_fused
+from rebll_avalanche.models.quick import put
 
 # Largest difference between the maps of the folded and the plain backbone, relative to the largest value.
 TOLERANCE = 1e-4
@@ -81,8 +82,8 @@ def folded(backbone: nn.Module, images: Tensor) -> nn.Module:
         convolution = fuse_conv_bn_eval(convolution, norm)
         if type(follows) in ACTIVATIONS and can_be_fused(convolution):
             convolution, follows = FusedConvolution(convolution, follows), nn.Identity()
-        _put(inference, convolution_name, convolution)
-        _put(inference, norm_name, follows)
+        put(inference, convolution_name, convolution)
+        put(inference, norm_name, follows)
     if example.is_contiguous(memory_format=torch.channels_last):
         inference.to(memory_format=torch.channels_last)
     difference = (inference(example) - expected).abs().max()
@@ -127,8 +128,3 @@ def _can_be_folded(module: nn.Module) -> bool:
 def _what_follows(norm: nn.Module) -> nn.Module:
     """The activation that a batch norm layer of timm applies at its end."""
     return nn.Identity() if type(norm) is nn.BatchNorm2d else cast(nn.Module, norm.act)
-
-
-def _put(network: nn.Module, name: str, module: nn.Module) -> None:
-    parent, _, child = name.rpartition(".")
-    setattr(network.get_submodule(parent), child, module)

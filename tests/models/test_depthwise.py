@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from rebll_avalanche.models import build_model
-from rebll_avalanche.models.depthwise import DepthwiseConv2d, quicken
+from rebll_avalanche.models.depthwise import DepthwiseConv2d
+from rebll_avalanche.models.quick import quicken
 
 LAST = torch.channels_last
 
