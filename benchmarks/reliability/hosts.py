@@ -121,8 +121,10 @@ def table(root: Path, disturb: Callable[[str], None] | None) -> list[Path]:
         *("--port=6379", "--include-dashboard=false", f"--temp-dir={root}/r"),
         log=log,
     )
-    time.sleep(10)
     for host in workers:
+        time.sleep(
+            10
+        )  # they share a disk, and those that start together would choose the same sockets
         own = f"--node-ip-address={HOSTS[host]}"
         start(host, *begin, f"--address={HOSTS[head]}:6379", own, "--num-cpus=1", log=log)
     command = ("-m", "rebll_avalanche", "table", str(recipe), "--folder", str(root / "runs"))
