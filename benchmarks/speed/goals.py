@@ -44,7 +44,8 @@ def training_row(
     now: Callable[[], float] = time.process_time,
 ) -> Row:
     """A step of RebLL as it is by default, beside the step by hand with one thread."""
-    steps = 2
+    # As many images as memory holds, so that both sides replay the same number.
+    steps = max(2, -(-MEMORY // batch))
     benchmark = random_streams(steps * batch, side)
     images = torch.stack([x for x, _ in benchmark.train_stream[1].dataset])
     labels = benchmark.train_stream[1].full_targets

@@ -126,8 +126,8 @@ class MultiLabelModel(Adaptable):
     def train(self, mode: bool = True) -> MultiLabelModel:
         """As in torch, but frozen batch norms stay in evaluation mode."""
         super().train(mode)
-        self._folded.forget()
         if mode:
+            self._folded.forget()
             all_frozen = self.bn_mode == "frozen" or bool(self.bn_frozen)
             for norm in self._batch_norms():
                 if all_frozen or (norm.affine and not norm.weight.requires_grad):
