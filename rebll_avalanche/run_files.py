@@ -94,7 +94,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         DamagedError: When it is not readable, or does not hold settings.
     """
     try:
-        content = plain_yaml.load(path.read_text(encoding="utf-8"))
+        content = plain_yaml.load(path.read_text(encoding="utf-8"), exponents=True)
     except ValueError as error:
         raise DamagedError(f"{path} is damaged: {error}; restore a copy of it") from error
     sections = ("benchmark", "model", "method", "training", "evaluation", "method_as_run")

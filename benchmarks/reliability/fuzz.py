@@ -105,7 +105,7 @@ SETTINGS = {
     "benchmark": {"name": "scenes", "scenario": "B2-C2", "image_size": 8, "features": None},
     "model": {"backbone": "vector", "head": "linear"},
     "method": {"name": "rebll", "mem_size": 6, "alpha": 1.2},
-    "training": {"epochs": 1, "lr": 0.05, "schedule": "cosine"},
+    "training": {"epochs": 1, "lr": 0.05, "schedule": "constant"},
     "evaluation": {"thresholds": [0.8, 0.5]},
     "sweep": {"method.alpha": [0.5, None]},
     "seeds": [0, 1],
@@ -231,7 +231,9 @@ def settings(folder: Path, rng: random.Random) -> None:
     except ValueError:  # of settings; no message may be anything else
         read_settings(path)
     try:
-        Config.from_dict(read_settings(path))
+        content = read_settings(path)
+        of_tables = ("sweep", "seeds")
+        Config.from_dict({key: content[key] for key in content if key not in of_tables})
     except ValueError as error:
         raise RebllError(str(error)) from error
 
@@ -313,6 +315,10 @@ def main() -> int:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # Pillow's, about damaged notes in pictures
     found: list[tuple[Any, ...]] = [("input", "mutants", *ENDS)]
+    others: list[list[str]] = []  # rows of inputs that are not tried now
+    if arguments.counts.exists():
+        with arguments.counts.open(newline="") as stream:
+            others = [row for row in list(csv.reader(stream))[1:] if row[0] not in arguments.only]
     with tempfile.TemporaryDirectory() as name:
         for target in (target for target in TARGETS if target.__name__ in arguments.only):
             counts: Counter[str] = Counter()
@@ -330,7 +336,7 @@ def main() -> int:
             found.append((target.__name__, counts.total(), *(counts[end] for end in ENDS)))
             print(dict(zip(found[0], found[-1], strict=True)), flush=True)
             with arguments.counts.open("w", newline="") as stream:
-                csv.writer(stream, lineterminator="\n").writerows(found)
+                csv.writer(stream, lineterminator="\n").writerows([*found, *others])
     return 1 if any(row[-1] for row in found[1:]) else 0
 
 

@@ -85,10 +85,16 @@ def contents(
         try:
             found = _recalled(memory, absolute, check is not None)
         except sqlite3.Error as error:
-            warnings.warn(f"{place} is damaged ({error}) and will be rebuilt", stacklevel=2)
             memory.close()
-            place.unlink(missing_ok=True)
-            memory = stack.enter_context(closing(_open(place)))
+            # Locked or out of reach is not damaged; text that cannot be decoded is an OperationalError, too.
+            if isinstance(error, sqlite3.OperationalError) and "decode" not in str(error):
+                warnings.warn(f"checks of files are not cached: {place}: {error}", stacklevel=2)
+                memory = stack.enter_context(closing(_connect(":memory:")))
+            else:
+                warnings.warn(f"{place} is damaged ({error}) and will be rebuilt", stacklevel=2)
+                with suppress(OSError):
+                    place.unlink(missing_ok=True)
+                memory = stack.enter_context(closing(_open(place)))
         unknown = [path for path in dict.fromkeys(absolute) if path not in found]
         # Reading, hashing and decoding release the global interpreter lock.
         with (

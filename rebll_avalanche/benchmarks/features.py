@@ -123,9 +123,12 @@ class FrozenFeatures:
         blocks = [
             _Some(pictures, usable[start : start + size]) for start in range(0, len(usable), size)
         ]
-        found = torch.cat(list((self._spread or _in_turn)(self, blocks)))
-        features = torch.zeros(len(pictures), *found.shape[1:])
-        features[usable] = found
+        features, done = torch.zeros(0), 0
+        for found in (self._spread or _in_turn)(self, blocks):
+            if not done:
+                features = torch.zeros(len(pictures), *found.shape[1:])
+            features[usable[done : done + len(found)]] = found
+            done += len(found)
         return features
 
     def alone(self) -> FrozenFeatures:
@@ -274,7 +277,7 @@ def pooled_features(model: nn.Module, source: Pictures, transform: Transform) ->
 
     Args:
         model: A model in evaluation mode, with a method ``features``.
-        source: Images; those that do not decode get a vector of zeros.
+        source: Images, all of which decode.
         transform: Converts an image to the model's input.
     """
     return computed(lambda x: model.features(x).mean(dim=(2, 3)), source, transform)  # type: ignore[operator]

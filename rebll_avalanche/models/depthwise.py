@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import conv2d
+from torch.nn.functional import conv2d, pad
 
 from rebll_avalanche.models.eager import is_eager
 
@@ -175,6 +175,8 @@ def padded(maps: Tensor, around: Around) -> Tensor:
     left, right, above, below = around
     if not any(around):
         return maps
+    if not is_eager(maps):  # one operator for exporters, compilers and GPUs
+        return pad(maps, around)
     images, channels, height, width = maps.shape
     last = maps.is_contiguous(memory_format=torch.channels_last)
     layout = torch.channels_last if last else torch.contiguous_format

@@ -38,7 +38,7 @@ class QuickLinear(nn.Linear):
         """The product."""
         if not is_eager(vectors):
             return super().forward(vectors)
-        rows = vectors.reshape(-1, self.in_features)
+        rows = vectors.reshape(-1, self.in_features).contiguous()
         found: Tensor = _Linear.apply(rows, self.weight, self.bias)
         return found.view(*vectors.shape[:-1], self.out_features)
 
@@ -72,7 +72,8 @@ def _processor() -> str:
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(rows, weight)
+        of_rows, of_weight, _ = ctx.needs_input_grad
+        ctx.save_for_backward(rows if of_weight else None, weight if of_rows else None)
         return _product(rows, weight, bias)
 
     @staticmethod

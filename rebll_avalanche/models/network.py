@@ -95,8 +95,12 @@ class MultiLabelModel(Adaptable):
             x = (x - self.input_mean) / self.input_std
         if self.channels_last and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)
-        answers_only = not (self.training or torch.is_grad_enabled())
-        backbone = self._folded.of(self.backbone, x) if answers_only else self.backbone
+        if self.training or torch.is_grad_enabled():
+            if not torch.compiler.is_compiling():
+                self._folded.forget()  # weights may be about to change
+            backbone = self.backbone
+        else:
+            backbone = self._folded.of(self.backbone, x)
         features: Tensor = backbone(x)
         return features
 

@@ -5,18 +5,22 @@ A block has the batches that it has in a single process, so the files that are k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 from rebll_avalanche.configuration.config import BenchmarkConfig, Config
 
+if TYPE_CHECKING:
+    from rebll_avalanche.benchmarks.features import Spread
+
 # Blocks that wait for each CPU, so that it never waits for them.
 WAITING = 2
-Spread = Callable[[Any, Sequence[Any]], Iterable[Any]]
+# Of a block whose machine or process was lost.
+RETRIES = 5
 
 
 def on_ray(ray: Any, threads: int = 1) -> Spread:
@@ -28,9 +32,7 @@ def on_ray(ray: Any, threads: int = 1) -> Spread:
     """
 
     def spread(maker: Any, blocks: Sequence[Any]) -> Iterator[Any]:
-        task = ray.remote(num_cpus=threads, max_retries=-1)(
-            _task
-        )  # a lost machine's blocks go elsewhere
+        task = ray.remote(num_cpus=threads, max_retries=RETRIES)(_task)
         sent = ray.put(maker.alone())
         room = WAITING * max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
         waiting: list[Any] = []

@@ -233,8 +233,8 @@ def run_search(
         ValueError: When Ray or Optuna is not installed, or the cluster is not there.
     """
     under_way = [row for row in trials.rows if row.state == RUNNING]
-    trials.rows = [row for row in trials.rows if row.state != RUNNING]
-    if len(trials.rows) >= count:
+    done = len(trials.rows) - len(under_way)
+    if done >= count:
         return
     os.environ.update(QUIET)
     with connected(address) as ray:
@@ -260,14 +260,14 @@ def run_search(
         work = tune.with_parameters(
             _trial, search=search, root=str(trials.root.resolve()), threads=threads or 1
         )
-        noting = _noting(trials, on_progress)
+        noting = _noting(trials, under_way, on_progress)
         storage = trials.root.resolve() / OF_RAY
         tuner = tune.Tuner(
             tune.with_resources(work, shares),
             tune_config=tune.TuneConfig(
                 metric=METRICS[search.metric],
                 mode="max",
-                num_samples=count - len(trials.rows),
+                num_samples=count - done,
                 search_alg=_searcher(trials, under_way),
                 max_concurrent_trials=jobs,
                 **options,
@@ -310,9 +310,9 @@ def _searcher(trials: Trials, under_way: list[Trial]) -> Any:
         mode="max",
         points_to_evaluate=[row.point for row in under_way],
         # Another one after a break: the same would propose the same trials again.
-        seed=trials.search.config.seed + len(trials.rows) + len(under_way),
+        seed=trials.search.config.seed + len(trials.rows),
     )
-    for row in trials.rows:
+    for row in (row for row in trials.rows if row.state != RUNNING):
         score = trials.score(row)
         searcher.add_evaluated_point(
             row.point,
@@ -334,20 +334,32 @@ def _distribution(choice: Choice) -> Any:
     return kind(low, high, log=choice.log)
 
 
-def _noting(trials: Trials, on_progress: Callable[[str, Trial | None], None] | None) -> Any:
+def _noting(
+    trials: Trials,
+    under_way: list[Trial],
+    on_progress: Callable[[str, Trial | None], None] | None,
+) -> Any:
     """What Ray Tune calls when something has happened to a trial."""
     from ray import tune
 
     class Noting(tune.Callback):
         def __init__(self) -> None:
             self._rows: dict[str, Trial] = {}
+            # They stay in the list until they have started again: a second stop must not lose them.
+            self._to_go_on = list(under_way)
             self.missing = ""
 
         def on_trial_start(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
             if trial.trial_id not in self._rows:
-                row = Trial(dict(trial.config), folder=f"{RUNS}/{_name(trial.config)}")
+                point = dict(trial.config)
+                row = next((row for row in self._to_go_on if row.point == point), None)
+                if row is None:
+                    row = Trial(point)
+                    known.rows.append(row)
+                else:
+                    self._to_go_on.remove(row)
+                row.folder = f"{RUNS}/{_name(point)}"
                 self._rows[trial.trial_id] = row
-                known.rows.append(row)
             self._tell(trial)
 
         def on_trial_result(

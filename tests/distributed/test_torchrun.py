@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -19,7 +20,7 @@ from rebll_avalanche.running.run import run_experiment
 SETTINGS = {
     "benchmark": {"name": "scenes", "scenario": "B10-C5", "train_size": 60, "test_size": 40},
     "method": {"name": "rebll", "mem_size": 8},
-    "training": {"epochs": 3, "batch_size": 16, "lr": 0.01, "device": "cpu"},
+    "training": {"epochs": 6, "batch_size": 16, "lr": 0.01, "device": "cpu"},
 }
 
 
@@ -44,8 +45,12 @@ def wait_for(job: subprocess.Popen[bytes], folder: Path, pattern: str, log: Path
 
 
 def ranks_of(job: subprocess.Popen[bytes]) -> dict[str, psutil.Process]:
-    found = psutil.Process(job.pid).children(recursive=True)
-    return {child.environ()["RANK"]: child for child in found if "RANK" in child.environ()}
+    ranks = {}
+    for child in psutil.Process(job.pid).children(recursive=True):
+        with suppress(psutil.Error):  # it has just ended
+            if (rank := child.environ().get("RANK")) is not None:
+                ranks[rank] = child
+    return ranks
 
 
 def said(log: Path) -> list[str]:

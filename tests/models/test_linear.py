@@ -69,3 +69,12 @@ def test_a_transformer_trains_as_before(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_small_layers_stay() -> None:
     assert not gains_linear(nn.Linear(8, 4096))
+
+
+def test_an_expanded_input_has_the_gradient_of_the_plain_layer():
+    layer = nn.Linear(96, 64)
+    quick = QuickLinear(layer)
+    rows = torch.rand(1, 96).expand(6, 96)
+    (wanted,) = torch.autograd.grad(layer(rows).square().sum(), layer.weight)
+    (found,) = torch.autograd.grad(quick(rows).square().sum(), quick.weight)
+    torch.testing.assert_close(found, wanted)
