@@ -147,7 +147,7 @@ def prediction_row(backbone: str, rounds: int = 5) -> Row:
 
 
 def rows() -> list[Row]:
-    """In the order of docs/performance.md."""
+    """In the order of RESULTS.md."""
     return [
         training_row(LITE, 96, 32, rounds=10, times=0.55),
         training_row(LITE, 96, 32, rounds=10, times=0.40, threads=2, now=time.perf_counter),
