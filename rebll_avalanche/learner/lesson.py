@@ -86,6 +86,15 @@ class Lesson:
         pictures = tuple(self.pictures[row] for row in left)
         return replace(self, pictures=pictures, keys=tuple(self.keys[row] for row in left))
 
+    def without_classes(self, names: Collection[str]) -> Lesson:
+        """The same lesson as if it had not been about some classes."""
+        return replace(
+            self,
+            new_classes=tuple(name for name in self.new_classes if name not in names),
+            known_classes=tuple(name for name in self.known_classes if name not in names),
+            qualities=tuple(each for each in self.qualities if each.name not in names),
+        )
+
     def renamed(self, old: str, new: str) -> Lesson:
         """The same lesson with another name for a class."""
 

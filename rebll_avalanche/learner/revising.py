@@ -54,6 +54,8 @@ def corrected(
     """
     columns = know.columns_of(read.class_names)
     keys = known_keys(know, pictures)
+    if len(set(keys)) < len(keys):
+        raise RebllError("a picture is listed twice, maybe under two names; list each once")
     taught = know.require_taught()
     ridge = ridge_of(taught)
     records = records_of(ridge, "correcting labels")
@@ -63,6 +65,7 @@ def corrected(
     now = labels[:, columns]
     changed = (annotated(now) & (was != now)).sum(0).tolist()
     ridge.correct(keys, labels)
+    _recalibrate(ridge)
     counts = zip(read.class_names, changed, strict=True)
     correction = Correction(len(keys), {name: count for name, count in counts if count})
     return replace(know, taught=with_ridge(taught, ridge)), correction
@@ -93,14 +96,22 @@ def without(
     thumbnails = know.thumbnails.only(know.learned_keys)
     if not ridge.records:
         return Knowledge(thumbnails=thumbnails)  # nothing is left to solve a head from
+    _recalibrate(ridge)
     return replace(know, taught=with_ridge(taught, ridge), thumbnails=thumbnails)
+
+
+def _recalibrate(ridge: RidgeLearner) -> None:
+    """Fit to what is left now; where guesses count, the change itself has done so."""
+    if not ridge.guess_share:
+        ridge.relearn()
 
 
 def _without_pictures(
     know: Knowledge, ridge: RidgeLearner, images: Given | Iterable[Given]
 ) -> Knowledge:
     listed = [images] if is_one(images) else images
-    keys = known_keys(know, find_pictures(listed))  # type: ignore[arg-type]
+    found = known_keys(know, find_pictures(listed))  # type: ignore[arg-type]
+    keys = list(dict.fromkeys(found))
     ridge.forget_images(keys)
     return replace(know, lessons=tuple(each.without(keys) for each in know.lessons))
 
@@ -116,6 +127,7 @@ def _without_classes(
     return replace(
         know,
         forgotten=know.forgotten | set(names),
+        lessons=tuple(lesson.without_classes(names) for lesson in know.lessons),
         thumbnails=know.thumbnails.only(left),
     )
 
@@ -127,7 +139,7 @@ def _without_lesson(know: Knowledge, ridge: RidgeLearner, lesson: int) -> Knowle
     ridge.forget_experience(lesson)
     left = tuple(each for each in know.lessons if each.number != lesson)
     named = {name for each in left for name in (*each.new_classes, *each.known_classes)}
-    gone = set(know.columns) - named
+    gone = set(know.class_names) - named
     know = replace(know, lessons=left)
     if gone:  # labels that a correction has given them
         names = sorted(gone)
