@@ -292,7 +292,9 @@ class Learner:
                 "nothing is kept; use copies of the file, or method='closed-form'"
             )
         else:
-            self._set(self._before, None)
+            known = set(self._before.class_names)
+            kept = {k: v for k, v in self.kept_thresholds.items() if k in known}
+            self._set(judging.keeping(self._before, kept), None)
         return last
 
     def rename(self, old: str, new: str) -> None:
@@ -325,7 +327,7 @@ class Learner:
             )
         if self._know.taught is None:
             thumbnails = self._know.thumbnails.with_pictures(other._know.thumbnails.pictures)
-            self._set(replace(other._know, thumbnails=thumbnails), None)
+            self._revise(replace(other._know, thumbnails=thumbnails))
         else:
             self._revise(revising.merged(self._know, other._know))
 

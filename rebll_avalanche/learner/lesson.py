@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rebll_avalanche.learner.quality import ClassQuality
@@ -20,6 +21,11 @@ def picture_id(key: int) -> str:
     ('ffffffffffffffff', '000000000000000a')
     """
     return f"{key & (1 << 64) - 1:016x}"
+
+
+def of_run(folder: Path) -> str:
+    """How the source of a lesson ends that was an experience of a run."""
+    return f" of the run {folder.resolve().name}"
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,10 @@ class Lesson:
                 "this method has no such scores of what it has learned: thresholds are 0.5"
             )
         return printable("\n".join(lines))
+
+    def is_of_run(self, folder: Path) -> bool:
+        """Whether it was an experience of a run of that name."""
+        return self.source.endswith(of_run(folder))
 
     def without(self, keys: Collection[int]) -> Lesson:
         """The same lesson as if some pictures had not been in it."""

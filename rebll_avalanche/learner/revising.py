@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rebll_avalanche.arguments import check_texts
 from rebll_avalanche.closed_form.learner import RidgeLearner
@@ -178,6 +179,11 @@ def merged(know: Knowledge, other: Knowledge) -> Knowledge:
         other: Of a learner that is :func:`comparable`.
     """
     mine, theirs = know.require_taught(), other.require_taught()
+    if not _same_backbone(mine["strategy"]["model"], theirs["strategy"]["model"]):
+        raise RebllError(
+            "the networks of the two learners have other weights, so their vectors do not go together; "
+            "merge learners that began with the same weights (the same pretrained= or seed=)"
+        )
     wider, columns = know.with_classes(other.columns)
     hidden = other.forgotten - set(know.class_names)
     ridge, first = ridge_of(mine), len(mine["sizes"])
@@ -193,6 +199,12 @@ def merged(know: Knowledge, other: Knowledge) -> Knowledge:
         lessons=(*know.lessons, *added),
         thumbnails=know.thumbnails.with_pictures(other.thumbnails.pictures),
     )
+
+
+def _same_backbone(mine: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
+    """Whether all but the heads of two networks is the same; those of vectors are nothing but a head."""
+    names = [{name for name in each if not name.startswith("head.")} for each in (mine, theirs)]
+    return names[0] == names[1] and all(torch.equal(mine[name], theirs[name]) for name in names[0])
 
 
 def comparable(config: Config) -> dict[str, Any]:

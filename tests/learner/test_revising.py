@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from rebll_avalanche import Learner
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner.ridge import ridge_of
 
@@ -28,7 +29,7 @@ def test_another_picture_of_the_same_name_is_another_picture(month, small, draw,
     april.mkdir()
     draw(["red"], 4321).save(april / "march3.png")  # never learned
     for given in (april, [april / "march3.png"]):
-        with pytest.raises(RebllError, match="never learned.*its id"):
+        with pytest.raises(RebllError, match=r"never learned.*its id"):
             learner.forget(images=given)
     table = april / "labels.csv"
     table.write_text("file,labels\nmarch3.png,green\n")
@@ -124,3 +125,31 @@ def test_a_picture_named_twice(month, small):
     twice.write_text("file,labels\nmarch5.png,red\ncopy.png,green\n")
     with pytest.raises(RebllError, match="listed twice"):
         learner.correct(twice)
+
+
+def test_only_vectors_of_one_network_are_merged(month):
+    def trained_from_pictures(seed, table):
+        learner = Learner(backbone="small_cnn", frozen=False, image_size=32, seed=seed)
+        learner.learn(table)
+        return learner
+
+    march, april = month("march", ["red"]), month("april", ["blue"], seed=1)
+    here = trained_from_pictures(0, march)
+    here.merge(trained_from_pictures(0, april))
+    assert here.class_names == ("red", "blue")
+    with pytest.raises(RebllError, match="other weights"):
+        here.merge(trained_from_pictures(1, april))
+
+
+def test_an_empty_learner_keeps_its_precision_when_it_merges(month, small):
+    other, empty = small(), small(precision=0.6)
+    table = month("march", ["red", "green"], count=40)
+    lines = table.read_text().splitlines()
+    wrong = [f"{line.split(',')[0]},red" for line in lines[25:35]]  # so that precision has a price
+    table.write_text("\n".join([*lines[:25], *wrong, *lines[35:]]))
+    other.learn(table)
+    empty.merge(other)
+    expected = small()
+    expected.merge(other)
+    expected.choose_thresholds(precision=0.6)
+    assert empty.thresholds == expected.thresholds != other.thresholds

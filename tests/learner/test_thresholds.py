@@ -97,3 +97,13 @@ def test_qualities_speak_of_all_pictures(taught, month, small):
         taught.thresholds
     )
     assert small().qualities() == ()
+
+
+def test_methods_that_train_keep_them_when_a_lesson_is_undone(month, small):
+    learner = small(method="lwf", training={"epochs": 1, "device": "cpu"})
+    learner.learn(month("march", ["red", "green"], count=12))
+    learner.learn(month("april", ["blue"], count=12, seed=1))
+    learner.set_thresholds({"red": 0.125, "blue": 0.25})
+    learner.undo()
+    assert learner.kept_thresholds == {"red": 0.125}
+    assert learner.thresholds == {"green": 0.5, "red": 0.125}
