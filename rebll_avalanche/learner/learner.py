@@ -268,7 +268,8 @@ class Learner:
         """Be as if pictures, classes or a lesson had never come, exactly.
 
         Args:
-            images: Files, or names as in the tables that taught them.
+            images: Files, or names as in the tables that taught them. A file that is there is known by its
+                content alone; one that was saved again is another picture.
             classes: Their names.
             lesson: Its number.
         """
@@ -534,7 +535,9 @@ class Learner:
     ) -> str:
         """Upload the file to the Hugging Face hub, with a card made of the lessons.
 
-        Names of pictures and classes are in the file.
+        Names of pictures and classes are in the file, and so are thumbnails of the pictures, unless the
+        learner was made with ``thumbnails=0``. If its backbone is trained, the pictures of its memory are too,
+        unless ``mem_size=0``. Upload it with ``private=True`` if nobody else may see them.
 
         Args:
             repo_id: ``"somebody/city"``; made if it is not there.
