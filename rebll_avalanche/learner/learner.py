@@ -536,8 +536,8 @@ class Learner:
         """Upload the file to the Hugging Face hub, with a card made of the lessons.
 
         Names of pictures and classes are in the file, and so are thumbnails of the pictures, unless the
-        learner was made with ``thumbnails=0``. If its backbone is trained, the pictures of its memory are too,
-        unless ``mem_size=0``. Upload it with ``private=True`` if nobody else may see them.
+        learner was made with ``thumbnails=0``. If its backbone is trained, so are the pictures of its
+        memory, unless ``mem_size=0``. Use ``private=True`` if nobody else may see them.
 
         Args:
             repo_id: ``"somebody/city"``; made if it is not there.
