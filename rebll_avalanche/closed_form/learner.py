@@ -151,7 +151,8 @@ class RidgeLearner:
         if number is not None:
             check_number("number", number, NOT_GIVEN, whole=True)  # of labels that came later
         self.begin(labels, number=number)
-        self.observe(vectors, labels, images)
+        if len(vectors):  # else all its images were forgotten
+            self.observe(vectors, labels, images)
         self.end()
 
     def _check_batch(self, vectors: Tensor, labels: Tensor, images: Sequence[int] | None) -> None:
@@ -232,7 +233,9 @@ class RidgeLearner:
             self.numbers.append(lesson.number)
         if self.records is not None:
             lesson.note(self.records)
-        self._lesson = None
+        self._lesson = self._head = None
+        if not lesson.images:
+            return
         solution = self._solution()
         if self.options["calibration"] == "logistic":
             self._calibrate(lesson, *solution)
@@ -342,7 +345,8 @@ class RidgeLearner:
         after = records.labels[rows]
         elsewhere = torch.zeros(len(records), dtype=torch.bool)
         for lesson in records.lessons:
-            elsewhere[lesson.rows] = True
+            if lesson.number != NOT_GIVEN:  # a correction brings labels, not images
+                elsewhere[lesson.rows] = True
         records.labels = before  # as currently counted in the sums
         stays = elsewhere[rows]
         self._relabel(rows[stays], vectors[stays], after[stays])

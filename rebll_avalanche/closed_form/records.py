@@ -175,6 +175,9 @@ class ImageRecords:
         for lesson in self.lessons:
             left = stays[lesson.rows]
             lesson.rows, lesson.labels = moved[lesson.rows[left]], lesson.labels[left]
+        self.lessons = [
+            lesson for lesson in self.lessons if lesson.number != NOT_GIVEN or len(lesson.rows)
+        ]
 
     def lesson(self, number: int) -> Lesson:
         """The labels of one experience.

@@ -24,6 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rebll_avalanche.process import stop_on_terminate
 
     stop_on_terminate()
+    from rebll_avalanche.errors import RebllError
     from rebll_avalanche.learner import Learner
     from rebll_avalanche.learner.held import changing
     from rebll_avalanche.run_files import config_of
@@ -31,7 +32,15 @@ def run(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.run
     config_of(folder)  # raises if there is no run
     file = arguments.to or folder.with_name(f"{folder.resolve().name}.rebll")
+    goes_on = file.exists()
     with changing(file, lambda: Learner.from_run(folder)) as learner:
+        if goes_on:
+            if not any(lesson.is_of_run(folder) for lesson in learner.lessons):
+                raise RebllError(
+                    f"{file} is another learner, with no lesson of the run {folder.resolve().name}: give "
+                    f"another file with --to, or teach that one with rebll learn {file}"
+                )
+            print(f"going on with {file}; the run is not read again")
         print_lesson(learner, arguments)
     print(
         f"\n{file} knows {len(learner.class_names)} classes; ask it: rebll predict {file} PICTURES"

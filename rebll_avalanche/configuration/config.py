@@ -23,6 +23,7 @@ RECORDS = (
     "git",
     "environment",
     "milliseconds_per_step",
+    "extensions",  # of runs that an earlier version has extended in place
 )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from rebll_avalanche.closed_form.records import ImageRecords
 from rebll_avalanche.errors import RebllError
+from rebll_avalanche.labels import UNKNOWN
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.quality import ClassQuality, best_thresholds, class_qualities
 from rebll_avalanche.learner.ridge import left_out, records_of, ridge_of
@@ -16,6 +18,8 @@ from rebll_avalanche.words import brief
 
 # Enough to place a threshold; more would only cost time.
 THRESHOLD_PICTURES = 8192
+# Of a class that fewer pictures show than these, a sample could hold none.
+RARE = 100
 
 
 def with_thresholds(
@@ -37,11 +41,12 @@ def with_thresholds(
     if know.taught is None:
         return know, ()
     ridge = ridge_of(know.taught)
-    everything = list(records_of(ridge, "choosing thresholds").index)
-    sample = everything[:: -(-len(everything) // THRESHOLD_PICTURES)]
-    asked = list(dict.fromkeys([*sample, *keys]))
+    sample = _sample(records_of(ridge, "choosing thresholds"))
+    asked = list(dict.fromkeys([*sample.keys, *keys]))
     scores, given = left_out(ridge, asked)
-    chosen = best_thresholds(scores[: len(sample)], given[: len(sample)], precision)
+    shown = slice(len(sample.keys))
+    said = given[shown].masked_fill(~sample.counted, UNKNOWN)
+    chosen = best_thresholds(scores[shown], said, precision, sample.weights)
     know = _with_kept(replace(know, thresholds=chosen), know.kept_thresholds)
     if labels is None:
         return know, ()
@@ -51,6 +56,37 @@ def with_thresholds(
         know.class_names, mine[:, visible], labels[:, visible], know.visible_thresholds
     )
     return know, tuple(qualities)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Pictures to place thresholds by.
+
+    Attributes:
+        keys: The pictures.
+        counted: ``[pictures, classes]``: for which classes each was drawn.
+        weights: Of the same shape: how many pictures it stands for there.
+    """
+
+    keys: list[int]
+    counted: Tensor
+    weights: Tensor
+
+
+def _sample(records: ImageRecords) -> _Sample:
+    """Every so many pictures, and of rare classes each one that shows it."""
+    step = -(-len(records) // THRESHOLD_PICTURES)
+    drawn = torch.zeros(len(records), dtype=torch.bool)
+    drawn[::step] = True
+    shown = records.labels == 1
+    rare = shown & (shown.sum(0) < RARE)
+    rows = (drawn | rare.any(1)).nonzero().flatten()
+    names = list(records.index)
+    return _Sample(
+        keys=[names[row] for row in rows.tolist()],
+        counted=drawn[rows, None] | rare[rows],
+        weights=torch.where(rare[rows], 1.0, float(step)),
+    )
 
 
 def keeping(know: Knowledge, thresholds: Mapping[str, float]) -> Knowledge:

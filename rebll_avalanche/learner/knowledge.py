@@ -12,7 +12,7 @@ from torch import Tensor
 from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner.lesson import Lesson, picture_id, texts
 from rebll_avalanche.learner.quality import EVEN
-from rebll_avalanche.picture_store import PictureStore
+from rebll_avalanche.picture_store import Budget, PictureStore
 from rebll_avalanche.words import brief, nearest
 
 
@@ -157,8 +157,8 @@ class Knowledge:
                 str(name): float(threshold)
                 for name, threshold in values.get("kept_thresholds", {}).items()
             },
-            taught=values["taught"],
-            thumbnails=PictureStore.from_dict(values["thumbnails"]),
+            taught=_taught(values["taught"]),
+            thumbnails=_thumbnails(values.get("thumbnails")),
         )
         wide = len(made.columns)
         rows = 0 if made.taught is None else sum(made.taught["sizes"])
@@ -169,3 +169,16 @@ class Knowledge:
         if not bool(((made.thresholds >= 0) & (made.thresholds <= 1)).all()):  # NaN neither
             raise DamagedError("its thresholds are no probabilities")
         return made
+
+
+# Files of earlier versions have other names for what memory holds, and no thumbnails.
+
+
+def _taught(values: dict[str, Any] | None) -> dict[str, Any] | None:
+    if values is None or "kept" in values:
+        return values
+    return values | {"kept": values["archive"], "input_shape": [values["num_features"]]}
+
+
+def _thumbnails(values: dict[str, Any] | None) -> PictureStore:
+    return PictureStore(Budget(pictures=0)) if values is None else PictureStore.from_dict(values)

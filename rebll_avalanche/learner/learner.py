@@ -268,7 +268,8 @@ class Learner:
         """Be as if pictures, classes or a lesson had never come, exactly.
 
         Args:
-            images: Files, or names as in the tables that taught them.
+            images: Files, or names as in the tables that taught them. A file that is there is known by its
+                content alone; one that was saved again is another picture.
             classes: Their names.
             lesson: Its number.
         """
@@ -292,7 +293,9 @@ class Learner:
                 "nothing is kept; use copies of the file, or method='closed-form'"
             )
         else:
-            self._set(self._before, None)
+            known = set(self._before.class_names)
+            kept = {k: v for k, v in self.kept_thresholds.items() if k in known}
+            self._set(judging.keeping(self._before, kept), None)
         return last
 
     def rename(self, old: str, new: str) -> None:
@@ -325,7 +328,7 @@ class Learner:
             )
         if self._know.taught is None:
             thumbnails = self._know.thumbnails.with_pictures(other._know.thumbnails.pictures)
-            self._set(replace(other._know, thumbnails=thumbnails), None)
+            self._revise(replace(other._know, thumbnails=thumbnails))
         else:
             self._revise(revising.merged(self._know, other._know))
 
@@ -532,7 +535,9 @@ class Learner:
     ) -> str:
         """Upload the file to the Hugging Face hub, with a card made of the lessons.
 
-        Names of pictures and classes are in the file.
+        Names of pictures and classes are in the file, and so are thumbnails of the pictures, unless the
+        learner was made with ``thumbnails=0``. If its backbone is trained, so are the pictures of its
+        memory, unless ``mem_size=0``. Use ``private=True`` if nobody else may see them.
 
         Args:
             repo_id: ``"somebody/city"``; made if it is not there.

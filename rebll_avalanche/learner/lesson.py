@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rebll_avalanche.learner.quality import ClassQuality
@@ -20,6 +21,11 @@ def picture_id(key: int) -> str:
     ('ffffffffffffffff', '000000000000000a')
     """
     return f"{key & (1 << 64) - 1:016x}"
+
+
+def of_run(folder: Path) -> str:
+    """How the source of a lesson ends that was an experience of a run."""
+    return f" of the run {folder.resolve().name}"
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,10 @@ class Lesson:
             )
         return printable("\n".join(lines))
 
+    def is_of_run(self, folder: Path) -> bool:
+        """Whether it was an experience of a run of that name."""
+        return self.source.endswith(of_run(folder))
+
     def without(self, keys: Collection[int]) -> Lesson:
         """The same lesson as if some pictures had not been in it."""
         gone = set(keys)
@@ -85,6 +95,15 @@ class Lesson:
             return self
         pictures = tuple(self.pictures[row] for row in left)
         return replace(self, pictures=pictures, keys=tuple(self.keys[row] for row in left))
+
+    def without_classes(self, names: Collection[str]) -> Lesson:
+        """The same lesson as if it had not been about some classes."""
+        return replace(
+            self,
+            new_classes=tuple(name for name in self.new_classes if name not in names),
+            known_classes=tuple(name for name in self.known_classes if name not in names),
+            qualities=tuple(each for each in self.qualities if each.name not in names),
+        )
 
     def renamed(self, old: str, new: str) -> Lesson:
         """The same lesson with another name for a class."""

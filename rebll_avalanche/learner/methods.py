@@ -14,6 +14,7 @@ _BUFFER = "its buffer refers to pictures of earlier data sets, which may be gone
 _NETWORK = (
     "it changes the backbone or needs its maps, and this learner's backbone is frozen: frozen=False"
 )
+_UNMEASURED = "how it goes on lesson by lesson was never measured"
 REFUSED = {
     "joint": _ALL_DATA,
     "cumulative": _ALL_DATA,
@@ -26,11 +27,12 @@ REFUSED = {
     "lwf-softmax": "it distils a softmax over all earlier classes, about which a table may speak again",
     "l3a": "its scores are no probabilities, so that there is no threshold for a class",
     "podnet": _BUFFER,
+    "l2p": _UNMEASURED,
+    "l2p-r": _UNMEASURED,
+    "multi-lane": _UNMEASURED,
 }
 # Of a learner on a frozen backbone.
-REFUSED_ON_VECTORS = REFUSED | dict.fromkeys(
-    ("l2p", "l2p-r", "multi-lane", "closed-form-adapted"), _NETWORK
-)
+REFUSED_ON_VECTORS = REFUSED | {"closed-form-adapted": _NETWORK}
 
 
 def network_settings(

@@ -16,7 +16,7 @@ from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner.judging import with_thresholds
 from rebll_avalanche.learner.knowledge import Knowledge
-from rebll_avalanche.learner.lesson import Lesson
+from rebll_avalanche.learner.lesson import Lesson, of_run
 from rebll_avalanche.learner.methods import check_can_go_on, is_exact
 from rebll_avalanche.learner.predicting import build_features
 from rebll_avalanche.learner.quality import EVEN
@@ -105,7 +105,7 @@ def _lessons(folder: Path, names: list[str], ends: list[int]) -> list[Lesson]:
     return [
         Lesson(
             number=number,
-            source=f"experience {number} of the run {folder.resolve().name}",
+            source=f"experience {number}{of_run(folder)}",
             taught_at="",
             pictures=(),
             keys=(),

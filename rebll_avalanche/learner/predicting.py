@@ -148,11 +148,14 @@ def wrong_labels(know: Knowledge, count: int | None) -> list[Suspect]:
     visible, records = know.visible, records_of(ridge, "auditing")
     scores, labels = left_out(ridge)
     names = know.names_of()
+    # A run keeps no list of its pictures: nobody could find one without a name.
+    rows = [row for row, key in enumerate(records.index) if key in names]
+    keys = [key for key in records.index if key in names]
     return suspects(
-        [names.get(key, f"picture {key}") for key in records.index],
-        list(records.index),
-        scores[:, visible],
-        labels[:, visible],
+        [names[key] for key in keys],
+        keys,
+        scores[rows][:, visible],
+        labels[rows][:, visible],
         know.visible_thresholds,
         know.class_names,
         count,

@@ -14,6 +14,8 @@ from rebll_avalanche.metrics.functional import average_precision
 
 # Where nothing can be said about a class: as likely present as absent.
 EVEN = 0.5
+# So many pictures of a class say as much about its threshold as all other classes do.
+PRIOR_POSITIVES = 10
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,10 @@ def class_qualities(
 
 
 def best_threshold(
-    probabilities: Tensor, truth: Tensor, precision_to_keep: float | None = None
+    probabilities: Tensor,
+    truth: Tensor,
+    precision_to_keep: float | None = None,
+    weights: Tensor | None = None,
 ) -> float:
     """The threshold with the best F1, or with the best recall among those that keep a precision.
 
@@ -94,18 +99,19 @@ def best_threshold(
         probabilities: Of one class, of pictures that the model did not learn from.
         truth: 1 and 0.
         precision_to_keep: As a fraction; if no threshold reaches it, the most precise one is taken.
+        weights: How many pictures each of them stands for; one by default.
 
     >>> best_threshold(torch.tensor([0.9, 0.6, 0.2]), torch.tensor([1.0, 1.0, 0.0]))
     0.4
     """
-    positives = int((truth == 1).sum())
-    if not 0 < positives < len(truth):
+    if not 0 < int((truth == 1).sum()) < len(truth):
         return EVEN
     order = probabilities.double().argsort(descending=True)
-    scores, hits = probabilities.double()[order], (truth[order] == 1).double().cumsum(0)
-    called = torch.arange(1, len(scores) + 1)
+    counts = torch.ones(len(order)).double() if weights is None else weights.double()[order]
+    scores, present = probabilities.double()[order], (truth[order] == 1).double()
+    called, hits = counts.cumsum(0), (counts * present).cumsum(0)
     between = torch.cat([(scores[:-1] + scores[1:]) / 2, scores[-1:] / 2])
-    precision, recall = hits / called, hits / positives
+    precision, recall = hits / called, hits / hits[-1]
     quality = 2 * precision * recall / (precision + recall).clamp(min=1e-12)
     if precision_to_keep is not None:
         enough = precision >= precision_to_keep
@@ -117,13 +123,42 @@ def best_threshold(
 
 
 def best_thresholds(
-    probabilities: Tensor, labels: Tensor, precision_to_keep: float | None = None
+    probabilities: Tensor,
+    labels: Tensor,
+    precision_to_keep: float | None = None,
+    weights: Tensor | None = None,
 ) -> Tensor:
-    """:func:`best_threshold` of every column, from the pictures annotated for it."""
-    found = []
-    for column in range(labels.shape[1]):
-        known = annotated(labels[:, column])
-        found.append(
-            best_threshold(probabilities[known, column], labels[known, column], precision_to_keep)
-        )
-    return torch.tensor(found)
+    """:func:`best_threshold` of every column, from the pictures annotated for it.
+
+    The best F1 of a few pictures says little about others. A threshold of a class with few positives is
+    therefore drawn towards the one that is best for all classes together, and this one towards 0.5; one that
+    keeps a precision is left as it is.
+
+    Args:
+        probabilities: ``[pictures, classes]``.
+        labels: Of the same shape: 1, 0 and NaN.
+        precision_to_keep: As for one class.
+        weights: Of the same shape, as for one class.
+    """
+    counts = torch.ones(labels.shape) if weights is None else weights
+    known, shown = annotated(labels), labels == 1
+
+    def best(rows: Tensor, columns: int | slice) -> float:
+        chosen = (part[:, columns][rows] for part in (probabilities, labels, counts))
+        scores, truth, stand_for = chosen
+        return best_threshold(scores, truth, precision_to_keep, stand_for)
+
+    own = torch.tensor([best(known[:, column], column) for column in range(labels.shape[1])])
+    if precision_to_keep is not None:
+        return own
+    positives = (counts * shown).sum(0)
+    even = torch.tensor(EVEN)
+    together = _shrunk(torch.tensor(best(known, slice(None))), even, positives.sum())
+    both = shown.any(0) & (labels == 0).any(0)
+    return torch.where(both, _shrunk(own, together, positives), even)
+
+
+def _shrunk(chosen: Tensor, prior: Tensor, positives: Tensor) -> Tensor:
+    """Between two thresholds, in log-odds, as far from the prior as so many positives can tell."""
+    share = positives / (positives + PRIOR_POSITIVES)
+    return (share * chosen.logit(1e-6) + (1 - share) * prior.logit(1e-6)).sigmoid()

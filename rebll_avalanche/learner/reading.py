@@ -56,9 +56,11 @@ def known_keys(know: Knowledge, pictures: Pictures) -> list[int]:
     learned = know.learned_keys
     found, strangers = [], []
     for row, (name, given) in enumerate(zip(pictures.names, pictures.given, strict=True)):
-        there = not isinstance(given, str) or os.path.isfile(given)
-        key = pictures.chosen([row]).keys()[0] if there else None
-        if key not in learned:
+        key: int | None
+        if not isinstance(given, str) or os.path.isfile(given):
+            key = pictures.chosen([row]).keys()[0]
+            key = key if key in learned else None  # one of the same name is another picture
+        else:
             key = know.key_of(name)
         if key is None:
             strangers.append(name)
@@ -68,6 +70,6 @@ def known_keys(know: Knowledge, pictures: Pictures) -> list[int]:
         first = ", ".join(strangers[:3]) + (", ..." if len(strangers) > 3 else "")
         raise RebllError(
             f"{len(strangers)} of {len(pictures)} pictures were never learned: {first}; teach them "
-            "with learn"
+            "with learn (a file that was saved again has other bytes: name it by its id)"
         )
     return found

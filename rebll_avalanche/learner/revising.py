@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rebll_avalanche.arguments import check_texts
 from rebll_avalanche.closed_form.learner import RidgeLearner
@@ -54,6 +55,8 @@ def corrected(
     """
     columns = know.columns_of(read.class_names)
     keys = known_keys(know, pictures)
+    if len(set(keys)) < len(keys):
+        raise RebllError("a picture is listed twice, maybe under two names; list each once")
     taught = know.require_taught()
     ridge = ridge_of(taught)
     records = records_of(ridge, "correcting labels")
@@ -63,6 +66,7 @@ def corrected(
     now = labels[:, columns]
     changed = (annotated(now) & (was != now)).sum(0).tolist()
     ridge.correct(keys, labels)
+    _recalibrate(ridge)
     counts = zip(read.class_names, changed, strict=True)
     correction = Correction(len(keys), {name: count for name, count in counts if count})
     return replace(know, taught=with_ridge(taught, ridge)), correction
@@ -93,14 +97,22 @@ def without(
     thumbnails = know.thumbnails.only(know.learned_keys)
     if not ridge.records:
         return Knowledge(thumbnails=thumbnails)  # nothing is left to solve a head from
+    _recalibrate(ridge)
     return replace(know, taught=with_ridge(taught, ridge), thumbnails=thumbnails)
+
+
+def _recalibrate(ridge: RidgeLearner) -> None:
+    """Fit to what is left now; where guesses count, the change itself has done so."""
+    if not ridge.guess_share:
+        ridge.relearn()
 
 
 def _without_pictures(
     know: Knowledge, ridge: RidgeLearner, images: Given | Iterable[Given]
 ) -> Knowledge:
     listed = [images] if is_one(images) else images
-    keys = known_keys(know, find_pictures(listed))  # type: ignore[arg-type]
+    found = known_keys(know, find_pictures(listed))  # type: ignore[arg-type]
+    keys = list(dict.fromkeys(found))
     ridge.forget_images(keys)
     return replace(know, lessons=tuple(each.without(keys) for each in know.lessons))
 
@@ -116,6 +128,7 @@ def _without_classes(
     return replace(
         know,
         forgotten=know.forgotten | set(names),
+        lessons=tuple(lesson.without_classes(names) for lesson in know.lessons),
         thumbnails=know.thumbnails.only(left),
     )
 
@@ -127,7 +140,7 @@ def _without_lesson(know: Knowledge, ridge: RidgeLearner, lesson: int) -> Knowle
     ridge.forget_experience(lesson)
     left = tuple(each for each in know.lessons if each.number != lesson)
     named = {name for each in left for name in (*each.new_classes, *each.known_classes)}
-    gone = set(know.columns) - named
+    gone = set(know.class_names) - named
     know = replace(know, lessons=left)
     if gone:  # labels that a correction has given them
         names = sorted(gone)
@@ -166,6 +179,11 @@ def merged(know: Knowledge, other: Knowledge) -> Knowledge:
         other: Of a learner that is :func:`comparable`.
     """
     mine, theirs = know.require_taught(), other.require_taught()
+    if not _same_backbone(mine["strategy"]["model"], theirs["strategy"]["model"]):
+        raise RebllError(
+            "the networks of the two learners have other weights, so their vectors do not go together; "
+            "merge learners that began with the same weights (the same pretrained= or seed=)"
+        )
     wider, columns = know.with_classes(other.columns)
     hidden = other.forgotten - set(know.class_names)
     ridge, first = ridge_of(mine), len(mine["sizes"])
@@ -181,6 +199,12 @@ def merged(know: Knowledge, other: Knowledge) -> Knowledge:
         lessons=(*know.lessons, *added),
         thumbnails=know.thumbnails.with_pictures(other.thumbnails.pictures),
     )
+
+
+def _same_backbone(mine: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
+    """Whether all but the heads of two networks is the same; those of vectors are nothing but a head."""
+    names = [{name for name in each if not name.startswith("head.")} for each in (mine, theirs)]
+    return names[0] == names[1] and all(torch.equal(mine[name], theirs[name]) for name in names[0])
 
 
 def comparable(config: Config) -> dict[str, Any]:

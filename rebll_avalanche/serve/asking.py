@@ -21,7 +21,7 @@ from rebll_avalanche.serve.schemas import (
     Prediction,
     SuggestionAnswer,
 )
-from rebll_avalanche.serve.service import LearnerService
+from rebll_avalanche.serve.service import LearnerService, OncePerState
 from rebll_avalanche.serve.uploads import Desk, Uploads
 
 
@@ -101,8 +101,7 @@ class _Maps:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._learner: Learner | None = None
-        self._model: Any = None
+        self._models = OncePerState(Learner.trained_model)
 
     def overlay(self, learner: Learner, picture: Any, name: str) -> bytes:
         """A PNG file."""
@@ -111,9 +110,8 @@ class _Maps:
         if name not in learner.class_names:
             raise RebllError(f"there is no class {name!r}")
         with self._lock:
-            if self._learner is not learner:
-                self._learner, self._model = learner, learner.trained_model()
-            maps = self._model.activation_maps(self._model.prepare([picture]))[0]
+            model = self._models.of(learner)
+            maps = model.activation_maps(model.prepare([picture]))[0]
         stream = BytesIO()
         overlay(picture, maps[learner.class_names.index(name)]).save(stream, "PNG")
         return stream.getvalue()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
@@ -22,17 +20,16 @@ from rebll_avalanche.serve.schemas import (
     Quality,
     SuspectAnswer,
 )
-from rebll_avalanche.serve.service import LearnerService
+from rebll_avalanche.serve.service import LearnerService, OncePerState
 
-T = TypeVar("T")
 Count = Annotated[int, Query(ge=1, le=10_000)]
 
 
 def knowing(service: LearnerService) -> APIRouter:
     """The calls."""
     routes = APIRouter()
-    qualities = _OncePerState(_qualities)
-    doubts = _OncePerState(_doubts)
+    qualities = OncePerState(_qualities)
+    doubts = OncePerState(_doubts)
 
     def doubtful(count: int, name: str | None = None) -> list[SuspectAnswer]:
         learner = service.learner
@@ -94,21 +91,6 @@ def knowing(service: LearnerService) -> APIRouter:
         return Response(content, media_type="application/octet-stream", headers=headers)
 
     return routes
-
-
-class _OncePerState(Generic[T]):
-    """What is worked out from all pictures that were learned, once for each state of the learner."""
-
-    def __init__(self, work_out: Callable[[Learner], T]) -> None:
-        self._work_out = work_out
-        self._lock = threading.Lock()
-        self._found: tuple[Learner, T] | None = None
-
-    def of(self, learner: Learner) -> T:
-        with self._lock:
-            if self._found is None or self._found[0] is not learner:
-                self._found = learner, self._work_out(learner)
-            return self._found[1]
 
 
 def _qualities(learner: Learner) -> dict[str, ClassQuality]:

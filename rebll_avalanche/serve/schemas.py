@@ -221,7 +221,7 @@ class About(BaseModel):
         """As it is now."""
         return cls(
             method=learner.config.method_name,
-            backbone=str(learner.config.benchmark.features),
+            backbone=learner.backbone,
             exact=is_exact(learner.config),
             classes=len(learner.class_names),
             lessons=len(learner.lessons),

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from rebll_avalanche.learner import Learner
 State = Literal["waiting", "running", "done", "failed"]
 # Of finished jobs, so many can still be asked about.
 REMEMBERED = 200
+# Kinds of jobs after which earlier ones tell no longer what came of them.
+FORGETTING = ("forget", "undo")
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +49,7 @@ class Job:
         kind: Such as ``"learn"``.
         state: Where it is.
         progress: From 0 to 1.
-        result: What came of it, once it is done.
+        result: What came of it, once it is done and until something is forgotten.
         error: Why it failed.
         finished: Resolves to itself at its end, whatever that is.
     """
@@ -60,6 +64,26 @@ class Job:
 
 
 Change = Callable[[Learner, Job], Any]
+
+
+class OncePerState(Generic[T]):
+    """What is worked out from a learner once, and is gone when the learner is: the next state has another.
+
+    Args:
+        work_out: From a learner; what it returns does not hold the learner.
+    """
+
+    def __init__(self, work_out: Callable[[Learner], T]) -> None:
+        self._work_out = work_out
+        self._lock = threading.Lock()
+        self._found: WeakKeyDictionary[Learner, T] = WeakKeyDictionary()
+
+    def of(self, learner: Learner) -> T:
+        """For this state of the learner."""
+        with self._lock:
+            if learner not in self._found:
+                self._found[learner] = self._work_out(learner)
+            return self._found[learner]
 
 
 class LearnerService:
@@ -141,6 +165,8 @@ class LearnerService:
             job.state = "running"
             try:
                 job.result = self._changed(change, job)
+                if job.kind in FORGETTING:
+                    self._drop_results(before=job.number)
                 job.progress, job.state = 1.0, "done"
             except RebllError as error:
                 # Of what a message may name, only files beside the learner are not the asker's own.
@@ -155,6 +181,12 @@ class LearnerService:
             finally:
                 clean_up()
                 job.finished.set_result(job)
+
+    def _drop_results(self, before: int) -> None:
+        """Of jobs that are done: they name pictures and classes that nobody shall see again."""
+        for job in self.jobs():
+            if job.number < before:
+                job.result = None
 
     def _changed(self, change: Change, job: Job) -> Any:
         # A learner replaces what it knows and changes none of it, so a shallow copy is one of its own.

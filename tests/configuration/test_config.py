@@ -97,3 +97,7 @@ def test_the_records_of_a_run_are_passed_over() -> None:
     records = {"class_names": ["a"], "git": {}, "versions": {"torch": "2"}, "method_as_run": {}}
     assert Config.from_dict(config.to_dict() | records) == config
     assert config.method_options == {"alpha": 2.0}
+
+
+def test_settings_of_a_run_that_an_earlier_version_has_extended_are_read():
+    assert Config.from_dict({"extensions": [{"labels": "more.csv"}]}) == Config.from_dict({})

@@ -196,3 +196,27 @@ def test_thresholds_that_are_no_probabilities_are_refused(month, small, tmp_path
     write_learner(tmp_path / "city.rebll", forged)
     with pytest.raises(DamagedError, match="thresholds are no probabilities"):
         Learner.load(tmp_path / "city.rebll")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"method": "rebll", "mem_size": 6}], ids=["exact", "rebll"]
+)
+def test_a_file_of_an_earlier_version_goes_on(month, small, tmp_path, draw, options):
+    """These had no thumbnails, and other names for what memory holds."""
+    if options:
+        options["training"] = {"epochs": 1, "batch_size": 8}
+    learner = small(**options)
+    learner.learn(month("march", ["red", "green"]))
+    state = read_learner(learner.save(tmp_path / "city.rebll"))
+    for know in filter(None, (state["know"], state["before"])):
+        del know["thumbnails"]
+        if know["taught"] is not None:
+            taught = know["taught"]
+            taught["archive"] = taught.pop("kept")
+            [taught["num_features"]] = taught.pop("input_shape")
+    write_learner(tmp_path / "city.rebll", state)
+    loaded = Learner.load(tmp_path / "city.rebll")
+    assert torch.equal(loaded.scores(draw(["red"], 1)), learner.scores(draw(["red"], 1)))
+    assert loaded.thumbnail("march0.png") is None
+    loaded.learn(month("april", ["blue"], seed=1))
+    assert loaded.undo().source == "labels.csv"

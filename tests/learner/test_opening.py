@@ -121,11 +121,17 @@ def test_the_command_needs_nothing_of_the_run(world, tmp_path, capsys, monkeypat
     # More pictures of known classes, and labels that have been corrected, are learned too.
     more_table.write_text(more_table.read_text().replace("0.png,black", "0.png,blue"))
     assert main(["extend", "run", "new/more.csv"]) == 0
-    assert "12 of these pictures had been learned before" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "12 of these pictures had been learned before" in shown
+    assert "going on with run.rebll; the run is not read again" in shown
     assert len(Learner.load("run.rebll").lessons) == 4
     assert main(["show", "run.rebll"]) == 0
     assert "experience 0 of the run run; new: black, blue" in capsys.readouterr().out
     assert main(["verify", "run"]) == 0
+    if method.get("keep") == "vectors":  # those of the run have no name to find them by
+        opened = Learner.from_run("run")
+        opened.set_thresholds(dict.fromkeys(opened.class_names, 1.0))  # contradicts all positives
+        assert opened.audit(None) == []
 
 
 def test_a_stopped_extension_blocks_nothing(world, tmp_path, capsys, monkeypatch):
@@ -145,6 +151,12 @@ def test_a_stopped_extension_blocks_nothing(world, tmp_path, capsys, monkeypatch
     assert main(["extend", "run", str(good)]) == 0
     assert main(["extend", "run", str(tmp_path / "none.csv")]) == 2
     assert "none.csv" in capsys.readouterr().err
+
+    (tmp_path / "run").rename(tmp_path / "other")
+    before = (tmp_path / "run.rebll").read_bytes()
+    assert main(["extend", "other", str(good), "--to", "run.rebll"]) == 2
+    assert "no lesson of the run other" in capsys.readouterr().err
+    assert (tmp_path / "run.rebll").read_bytes() == before
 
 
 def test_a_run_on_scenes_is_opened(tmp_path):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from rebll_avalanche import Learner
 from rebll_avalanche.errors import DamagedError, RebllError
+from rebll_avalanche.learner import judging
 from rebll_avalanche.learner.file import read_learner, write_learner
+from rebll_avalanche.learner.quality import best_threshold, best_thresholds
 
 
 @pytest.fixture
@@ -97,3 +100,67 @@ def test_qualities_speak_of_all_pictures(taught, month, small):
         taught.thresholds
     )
     assert small().qualities() == ()
+
+
+def test_methods_that_train_keep_them_when_a_lesson_is_undone(month, small):
+    learner = small(method="lwf", training={"epochs": 1, "device": "cpu"})
+    learner.learn(month("march", ["red", "green"], count=12))
+    learner.learn(month("april", ["blue"], count=12, seed=1))
+    learner.set_thresholds({"red": 0.125, "blue": 0.25})
+    learner.undo()
+    assert learner.kept_thresholds == {"red": 0.125}
+    assert learner.thresholds == {"green": 0.5, "red": 0.125}
+
+
+def test_that_of_a_rare_class_is_near_those_of_all():
+    """Two pictures say little about where a threshold should lie, a thousand say all."""
+    generator = torch.Generator().manual_seed(0)
+    labels = (torch.rand(2000, 3, generator=generator) < 0.5).float()
+    labels[:, 2] = 0
+    labels[:2, 1:] = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    labels[2:, 1] = 0
+    noise = torch.rand(2000, 3, generator=generator)
+    scores = 0.3 + 0.6 * labels * noise + 0.1 * noise
+    scores[:2, 1], scores[2:, 1] = 0.05, 0.01
+    own = [best_threshold(scores[:, column], labels[:, column]) for column in range(3)]
+    found = best_thresholds(scores, labels).tolist()
+    assert found[0] == pytest.approx(own[0], abs=0.02)
+    assert own[1] == pytest.approx(0.03)
+    assert 0.15 < found[1] < found[0]
+    assert found[2] == 0.5, "nobody has ever shown it"
+    kept = best_thresholds(scores, labels, 0.9)
+    assert kept[1] == pytest.approx(own[1]), "a precision that was asked for is kept"
+    assert best_thresholds(torch.zeros(0, 0), torch.zeros(0, 0)).shape == (0,)
+
+
+def test_weights_stand_for_pictures_that_were_not_scored():
+    scores, truth = torch.tensor([0.9, 0.6, 0.5, 0.2]), torch.tensor([1.0, 0.0, 1.0, 0.0])
+    weights = torch.tensor([1.0, 5.0, 1.0, 5.0])
+    times = weights.long()
+    whole = best_threshold(scores.repeat_interleave(times), truth.repeat_interleave(times))
+    assert best_threshold(scores, truth, weights=weights) == whole != best_threshold(scores, truth)
+
+
+def test_a_sample_leaves_no_rare_class_out(taught, month, monkeypatch):
+    learner = taught
+    march = month("april", ["red", "blue"], count=40, seed=3)
+    lines = march.read_text().splitlines()
+    rare = {3, 9}  # not among every sixth
+    march.write_text(
+        "\n".join(
+            [
+                lines[0],
+                *(
+                    f"{x.split(',')[0]},{'blue' if n in rare else 'red'}"
+                    for n, x in enumerate(lines[1:])
+                ),
+            ]
+        )
+    )
+    learner.learn(march)
+    learner.choose_thresholds(precision=0.5)
+    full = learner.thresholds
+    assert full["blue"] != 0.5
+    monkeypatch.setattr(judging, "THRESHOLD_PICTURES", 15)
+    learner.choose_thresholds(precision=0.5)
+    assert learner.thresholds["blue"] != 0.5

@@ -16,21 +16,18 @@ from rebll_avalanche.picture_store import PictureStore, most_bytes, training_pic
 from rebll_avalanche.pictures import decode_picture
 
 TRAINING = {"epochs": 2, "batch_size": 8, "lr": 0.002, "device": "cpu", "tuning": "off"}
-# Prompts and lanes are parts of a vision transformer.
-VIT = {"l2p": "test_vit", "l2p-r": "test_vit", "multi-lane": "test_vit"}
 
 
 def trained(method: str = "rebll", **options) -> Learner:
     """A learner of a small network."""
     if METHODS[method].uses_memory:
         options.setdefault("mem_size", 6)
-    backbone = VIT.get(method, "small_cnn")
     return Learner(
         method=method,
-        backbone=backbone,
+        backbone="small_cnn",
         pretrained=None,
         frozen=False,
-        image_size=160 if backbone == "test_vit" else 32,
+        image_size=32,
         training=TRAINING,
         **options,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import runpy
 import sys
@@ -19,7 +20,7 @@ from rebll_avalanche.errors import RebllError
 from rebll_avalanche.serve.app import make_app
 from rebll_avalanche.serve.batching import Batcher
 from rebll_avalanche.serve.changes import label_matrix
-from rebll_avalanche.serve.service import BusyError, LearnerService
+from rebll_avalanche.serve.service import BusyError, LearnerService, OncePerState
 
 
 def names_of(client) -> list[str]:
@@ -91,6 +92,25 @@ def test_rename_correct_and_forget(client, path):
         ("rename", {"old": "cat", "new": "dog"}),
     ]:
         assert client.post(f"/api/{place}", json=body).status_code == 422
+
+
+def test_jobs_name_nothing_that_was_forgotten(client, scenes):
+    for what in ({"path": "/api/undo"}, {"path": "/api/forget", "json": {"classes": ["green"]}}):
+        job = client.post("/api/learn?wait=true", **scenes.green_lesson()).json()
+        assert "green" in client.get(f"/api/jobs/{job['number']}").text
+        client.post(what.pop("path"), **what).raise_for_status()
+        after = client.get(f"/api/jobs/{job['number']}")
+        assert (after.json()["state"], after.json()["result"]) == ("done", None)
+        assert "green" not in after.text
+
+
+def test_what_was_worked_out_goes_with_its_learner(taught):
+    worked_out = OncePerState(lambda learner: set(learner.class_names))
+    learner = taught()
+    assert worked_out.of(learner) is worked_out.of(learner)
+    del learner
+    gc.collect()
+    assert not worked_out._found
 
 
 def test_thresholds_are_kept_until_they_are_chosen_again(client, path, scenes):

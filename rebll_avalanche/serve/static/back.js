@@ -26,7 +26,7 @@ function draw() {
 }
 
 export const sentence = ({ number, taught_at: when, pictures, new_classes: fresh, known_classes: old }) =>
-  `Lesson ${number}, ${new Date(when).toLocaleString()}: ${pictures.length} pictures` +
+  `Lesson ${number}${when ? `, ${new Date(when).toLocaleString()}` : ""}: ${pictures.length} pictures` +
   (fresh.length ? `; new: ${fresh.join(", ")}` : "") + (old.length ? `; more of: ${old.join(", ")}` : "");
 
 function lesson(each) {

@@ -23,5 +23,5 @@ export async function refresh() {
 export async function made(change) {
   const job = await change;
   await refresh();
-  return job.result.message;
+  return job.result?.message ?? job.kind;
 }

@@ -136,8 +136,10 @@ async function learn() {
     }
     added.clear();
     await refresh();
-    showLesson(job.result);
-    say(`Learned lesson ${job.result.lesson.number} in ${job.result.lesson.seconds.toFixed(1)} s.`);
+    if (job.result) {
+      showLesson(job.result);
+      say(`Learned lesson ${job.result.lesson.number} in ${job.result.lesson.seconds.toFixed(1)} s.`);
+    } else say("Learned, and something was forgotten since.");
     putInTray(tray.filter((picture) => !lesson.includes(picture)));
   } finally {
     learning = false;
