@@ -439,6 +439,7 @@ CASES = [
     ("Learner.trained_model", "name", lambda v: taught().trained_model(v), ANYTHING, ("name",)),
     ("Learner.save", "path", lambda v: taught().save(v), ANYTHING, ("path",)),
     ("Learner.load", "path", Learner.load, ANYTHING, ("path", "file", "read")),
+    ("Learner.from_run", "folder", Learner.from_run, ANYTHING, ("folder", "file", "read")),
     *cases_of("RidgeMultiLabel", fitted, parameters(RidgeMultiLabel) or ["unknown", "gamma", "calibration",
                                                                         "threshold"]),
     ("RidgeMultiLabel.fit", "X", lambda v: fitted(x=v), SHORT, SAID_BY_SKLEARN),

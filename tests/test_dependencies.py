@@ -15,6 +15,7 @@ PACKAGE = Path(rebll_avalanche.__file__).parent
 PROJECT = PACKAGE.parent / "pyproject.toml"
 # Where a distribution is not called as its module is.
 DISTRIBUTIONS = {
+    "axe_playwright_python": "axe-playwright-python",
     "PIL": "pillow",
     "avalanche": "avalanche-lib",
     "docstring_parser": "docstring-parser",

@@ -32,7 +32,7 @@ class LabelView:
         self, labels: Tensor, rows: Tensor, columns: Sequence[int], unknown: float = UNKNOWN
     ) -> None:
         self._labels = labels
-        self._rows = rows
+        self._rows, self._row_numbers = rows, rows.numpy()
         self._annotated = torch.zeros(labels.shape[1], dtype=torch.bool)
         self._annotated[list(columns)] = True
         self._unknown = unknown
@@ -47,7 +47,10 @@ class LabelView:
 
     def __getitem__(self, index: Any) -> Tensor:
         """Rows by number, slice or tensor."""
-        found = self._labels[self._rows[index]].float()
+        # One row by a plain number: torch would fetch it from a tensor of one value.
+        single = isinstance(index, int)
+        rows = int(self._row_numbers[index]) if single else self._rows[index]
+        found = self._labels[rows].float()
         return found.where(self._annotated & ~found.isnan(), self._unknown)
 
 

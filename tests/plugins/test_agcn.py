@@ -122,5 +122,7 @@ def test_other_networks_are_refused(vector_benchmark):
     )
     with pytest.raises(ValueError, match="head is GrowingLinear; use build_model"):
         strategy.train(vector_benchmark().train_stream[0])
-    with pytest.raises(ValueError, match="relationship_weight must not be negative"):
+    with pytest.raises(
+        ValueError, match="relationship_weight must be a finite number of at least 0"
+    ):
         AGCNPlugin(relationship_weight=-1.0)

@@ -97,5 +97,7 @@ def test_values_out_of_range_are_refused():
         CSCPlugin(entropy_classes="new")
     with pytest.raises(ValueError, match="entropy_reduction must be one of mean, class_sum"):
         CSCPlugin(entropy_reduction="sum")
-    with pytest.raises(ValueError, match="entropy_weight must not be negative, got -1"):
+    with pytest.raises(
+        ValueError, match="entropy_weight must be a finite number of at least 0, got -1"
+    ):
         CSCPlugin(entropy_weight=-1)

@@ -159,7 +159,9 @@ def test_other_networks_and_values_are_refused(vector_benchmark):
     )
     with pytest.raises(ValueError, match="head is GrowingLinear; use build_model"):
         strategy.train(vector_benchmark().train_stream[0])
-    with pytest.raises(ValueError, match="lambda_token must not be negative, got -1"):
+    with pytest.raises(
+        ValueError, match="lambda_token must be a finite number of at least 0, got -1"
+    ):
         KRTPlugin(lambda_token=-1)
     with pytest.raises(ValueError, match="labels_per_image must be positive, got 0"):
         KRTPlugin(labels_per_image=0)

@@ -104,5 +104,7 @@ def test_other_networks_and_values_are_refused(vector_benchmark):
     )
     with pytest.raises(ValueError, match="backbone is Identity; use build_model"):
         strategy.train(vector_benchmark().train_stream[0])
-    with pytest.raises(ValueError, match="pull_weight must not be negative, got -1"):
+    with pytest.raises(
+        ValueError, match="pull_weight must be a finite number of at least 0, got -1"
+    ):
         L2PPlugin(pull_weight=-1)
