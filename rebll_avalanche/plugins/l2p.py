@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ def prompt_pool(strategy: Strategy) -> PromptPool:
     return backbone.pool
 
 
+@dataclass(kw_only=True, eq=False)
 class L2PPlugin(SupervisedPlugin):
     r"""Adds :math:`-\lambda \sum_k \cos(key_k, query)` over the prompts selected by an image.
 
@@ -42,11 +44,12 @@ class L2PPlugin(SupervisedPlugin):
         grad_clip: Maximum norm of the gradient; 0 disables clipping.
     """
 
-    def __init__(self, *, pull_weight: float = 0.5, grad_clip: float = 1.0) -> None:
+    pull_weight: float = 0.5
+    grad_clip: float = 1.0
+
+    def __post_init__(self) -> None:
         super().__init__()
-        check_not_negative(pull_weight=pull_weight, grad_clip=grad_clip)
-        self.pull_weight = pull_weight
-        self.grad_clip = grad_clip
+        check_not_negative(pull_weight=self.pull_weight, grad_clip=self.grad_clip)
         self.terms = LossTerms()
         self._tap = OutputTap()
         self._cosine: Tensor | None = None
