@@ -15,9 +15,9 @@ from rebll_avalanche.labels import annotated, label_matrix, seen_columns, where_
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.memory.sampling import PolicyName, SamplingPolicy
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
+from rebll_avalanche.models.stages import OutputTap
 from rebll_avalanche.plugins.criterion import check_steerable, install_criterion, restore_criterion
 from rebll_avalanche.plugins.options import check_not_negative
-from rebll_avalanche.plugins.tap import OutputTap
 from rebll_avalanche.plugins.teacher import TaughtPlugin
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Strategy
@@ -144,7 +144,7 @@ class KRTPlugin(TaughtPlugin):
 
     def after_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Record the embeddings of this batch."""
-        self._embeddings = self._tap.close()
+        (self._embeddings,) = self._tap.close()
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add the pseudo-labelled columns, the token distillation and replay."""
@@ -212,7 +212,7 @@ def _forward(model: Any, images: Tensor) -> tuple[Tensor, Tensor]:
     tap = OutputTap()
     tap.open(_attention_head(model).attention)
     logits: Tensor = model(images)
-    embeddings: Tensor = tap.close()
+    (embeddings,) = tap.close()
     return logits, embeddings
 
 

@@ -10,9 +10,9 @@ from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
 from rebll_avalanche.models.prompts import PromptedViT, PromptPool
+from rebll_avalanche.models.stages import OutputTap
 from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.plugins.options import check_not_negative
-from rebll_avalanche.plugins.tap import OutputTap
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Strategy
 
@@ -65,7 +65,7 @@ class L2PPlugin(SupervisedPlugin):
 
     def after_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Record how close the selected keys were."""
-        _, self._cosine = self._tap.close()
+        ((_, self._cosine),) = self._tap.close()
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Pull the selected keys towards the images."""
