@@ -226,6 +226,29 @@ def evaluation_transform(image_size: int, *, normalize: MeanAndStd | None = None
     return _compose([UnitSquare(image_size)], normalize)
 
 
+def for_photographs(
+    *,
+    image_size: int = 224,
+    train_transform: Transform | None = None,
+    eval_transform: Transform | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Options of a benchmark, with defaults for photographs.
+
+    Args:
+        image_size: Side of the square that images are resized to.
+        train_transform: Instead of the paper's augmentation, :func:`training_transform`.
+        eval_transform: Instead of :func:`evaluation_transform`.
+        **options: See :func:`~rebll_avalanche.benchmarks.multilabel_benchmark`.
+    """
+    return {
+        "image_size": image_size,
+        "train_transform": train_transform or training_transform(image_size),
+        "eval_transform": eval_transform or evaluation_transform(image_size),
+        **options,
+    }
+
+
 def _compose(steps: list[Transform], normalize: MeanAndStd | None) -> Transform:
     if normalize is None and len(steps) == 1:
         return steps[0]
