@@ -264,14 +264,7 @@ def labelled_dataset(
     targets: Tensor | LabelView,
     transforms: Mapping[str, Transform | None],
 ) -> MultiLabelDataset:
-    """The data set of an experience.
-
-    Args:
-        source: The inputs.
-        indices: Of its samples in the source.
-        targets: Their labels.
-        transforms: Of inputs, for ``"train"`` and ``"eval"``.
-    """
+    """The data set of an experience; transforms of its inputs are for ``"train"`` and ``"eval"``."""
     groups = dict(transforms)  # a copy: Avalanche modifies it
     if source.pictures:
         groups = {group: for_pictures(own) for group, own in groups.items() if own is not None}
