@@ -29,7 +29,8 @@ def enlarged(old: Tensor, shape: tuple[int, ...], fill: Tensor) -> nn.Parameter:
 
 def resize_for(module: nn.Module, state: Mapping[str, Tensor], prefix: str = "") -> None:
     """Give a module's own parameters and buffers the shapes that they have in a saved state."""
-    for own in (module._parameters, module._buffers):
+    tables: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+    for own in tables:
         for name, here in own.items():
             saved = state.get(prefix + name)
             if here is None or saved is None or saved.shape == here.shape:

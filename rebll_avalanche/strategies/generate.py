@@ -114,9 +114,9 @@ def _strategies_stub() -> str:
     shared = signature_of(MethodStrategy).parameters
     lines = ["class Shared(TypedDict, total=False):"]
     for entry in shared.values():
-        kind = source.of(entry.annotation)
+        written = source.of(entry.annotation)
         needed = entry.default is inspect.Parameter.empty
-        lines += [f"    {entry.name}: {f'Required[{kind}]' if needed else kind}"]
+        lines += [f"    {entry.name}: {f'Required[{written}]' if needed else written}"]
     lines += [""]
     for name, kind in vars(methods).items():
         if getattr(kind, "__module__", "") == methods.__name__:
