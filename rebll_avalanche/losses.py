@@ -149,19 +149,6 @@ def er_loss(logits: Tensor, targets: Tensor, *, exponent: float, **options: Any)
     return asymmetric_bce(logits, targets, negative_exponent=exponent, **options)
 
 
-def total_loss(
-    cls: Tensor,
-    akd: Tensor | None = None,
-    er: Tensor | None = None,
-    *,
-    lambda_akd: float = 0.15,
-    lambda_er: float = 0.30,
-) -> Tensor:
-    """Equation (9); in the first experience there is neither teacher nor memory and L = L_cls."""
-    loss = cls if akd is None else lambda_akd * cls + (1 - lambda_akd) * akd
-    return loss if er is None else loss + lambda_er * er
-
-
 def posterior_from_score(score: Tensor, exponent: float, *, detach_weight: bool = False) -> Tensor:
     """The posterior for which the probability ``score`` minimises the asymmetric loss.
 

@@ -25,27 +25,10 @@ FORMATS = (
     "AVIF", "BMP", "DDS", "DIB", "GIF", "JPEG", "JPEG2000", "PCX", "PNG", "PPM", "QOI", "SGI",
     "TGA", "TIFF", "WEBP",
 )  # fmt: skip
-SUFFIXES = frozenset(
-    [
-        ".avif",
-        ".bmp",
-        ".dib",
-        ".gif",
-        ".jp2",
-        ".jpeg",
-        ".jpg",
-        ".pcx",
-        ".pgm",
-        ".png",
-        ".ppm",
-        ".qoi",
-        ".sgi",
-        ".tga",
-        ".tif",
-        ".tiff",
-        ".webp",
-    ]
-)
+SUFFIXES = frozenset([
+    ".avif", ".bmp", ".dib", ".gif", ".jp2", ".jpeg", ".jpg", ".pcx", ".pgm", ".png", ".ppm", ".qoi",
+    ".sgi", ".tga", ".tif", ".tiff", ".webp",
+])  # fmt: skip
 _ORIENTATION = 0x0112
 _BITS_PER_SAMPLE = 258
 _UPRIGHT = {
@@ -204,9 +187,7 @@ def _on_white(picture: Image.Image) -> Image.Image:
 
 
 def _why(error: Exception) -> str:
-    if isinstance(
-        error, UnidentifiedImageError
-    ):  # not its own text, which names the path: copies share this result
-        return "not a picture"
+    if isinstance(error, UnidentifiedImageError):
+        return "not a picture"  # its own text names the path, but copies share this result
     text = str(error)
     return text if isinstance(error, OSError | SyntaxError | ValueError) and text else repr(error)

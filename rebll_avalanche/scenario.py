@@ -88,10 +88,9 @@ class Scenario:
         """
         if class_names is not None:
             num_classes = _checked_names(class_names, num_classes)
-        if num_classes is not None:
-            check_number("num_classes", num_classes, 1, MOST_CLASSES, whole=True)
         if num_classes is None:
             raise ValueError("pass num_classes=... or class_names=... to parse a scenario")
+        check_number("num_classes", num_classes, 1, MOST_CLASSES, whole=True)
         if isinstance(scenario, Scenario):
             if len(scenario.class_order) != num_classes:
                 raise ValueError(
@@ -255,12 +254,10 @@ def _parse_order(
         alphabetical.sort(key=lambda index: class_names[index])
     if isinstance(class_order, str) and class_order == "alphabetical":
         return tuple(alphabetical)
-    if isinstance(class_order, str):
+    if isinstance(class_order, str | bool):
         raise ValueError(
             f"class_order must be 'alphabetical', a list of classes or a seed, got {brief(class_order)}"
         )
-    if isinstance(class_order, bool):
-        raise ValueError(f"class_order must be 'alphabetical', a list or a seed, got {class_order}")
     if isinstance(class_order, int):
         random.Random(class_order).shuffle(alphabetical)
         return tuple(alphabetical)

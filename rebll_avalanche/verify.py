@@ -95,10 +95,6 @@ def _verdict(path: Path, kind: str) -> Verdict:
     return verdict
 
 
-def _check_arrays(path: Path, verdict: Verdict) -> None:
-    read_arrays(path)
-
-
 def _check_images(path: Path, verdict: Verdict) -> None:
     shape = np.load(path / IMAGES, mmap_mode="r", allow_pickle=False).shape
     cache = ImageCache(path, shape)
@@ -110,10 +106,6 @@ def _check_known(path: Path, verdict: Verdict) -> None:
         (answer,) = known.execute("PRAGMA integrity_check").fetchone()
     if answer != "ok":
         verdict.problems.append(str(answer))
-
-
-def _check_learner(path: Path, verdict: Verdict) -> None:
-    read_stored(path)
 
 
 def _check_run(path: Path, verdict: Verdict) -> None:
@@ -162,10 +154,10 @@ def _compare_metrics(path: Path, records: object, verdict: Verdict) -> None:
         verdict.problems.append(f"{METRICS} differs from the checkpoint")
 
 
-CHECKS: dict[str, Callable[[Path, Verdict], None]] = {
+CHECKS: dict[str, Callable[[Path, Verdict], object]] = {
     "run": _check_run,
     "image cache": _check_images,
-    "arrays": _check_arrays,
+    "arrays": lambda path, _: read_arrays(path),
     "known files": _check_known,
-    "learner": _check_learner,
+    "learner": lambda path, _: read_stored(path),
 }

@@ -384,7 +384,9 @@ CASES = [
     *cases_of("RebLL", strategy, parameters(RebLLPlugin)),
     # The others are Avalanche's, which checks them itself or not.
     *cases_of("MethodStrategy", partial(strategy, MethodStrategy), ["criterion", "evaluator"]),
-    *cases_of("multilabel_metrics", multilabel_metrics, parameters(multilabel_metrics), None, ("thresh",)),
+    *cases_of(
+        "multilabel_metrics", multilabel_metrics, parameters(M.MultiLabelMetrics), None, ("thresh",)
+    ),
     *cases_of("MultiLabelScenes", MultiLabelScenes,
               ["scenario", "train_size", "test_size", "image_size", "seed"],
               {k: v for k, v in ANYTHING.items() if k != "a number"}, ("class", "experience")),

@@ -18,7 +18,6 @@ from rebll_avalanche.losses import (
     cls_loss,
     er_loss,
     posterior_from_score,
-    total_loss,
 )
 
 NAN = float("nan")
@@ -81,13 +80,6 @@ def test_reductions(batch):
     )
     with pytest.raises(ValueError, match="average"):
         cls_loss(logits, labels, exponent=2.0, reduction="average")
-
-
-def test_total_is_equation_nine():
-    cls, akd, er = torch.tensor(2.0), torch.tensor(3.0), torch.tensor(5.0)
-    assert total_loss(cls).item() == 2.0
-    assert total_loss(cls, akd).item() == pytest.approx(0.15 * 2 + 0.85 * 3)
-    assert total_loss(cls, akd, er).item() == pytest.approx(0.15 * 2 + 0.85 * 3 + 0.3 * 5)
 
 
 @pytest.mark.parametrize("detach", [False, True])

@@ -107,7 +107,7 @@ def features_row(pictures: int = 64, rounds: int = 5) -> Row:
             coarse.resize((500, 375), Image.Resampling.BICUBIC).save(path, quality=90)
         maker = FrozenFeatures(LITE, pretrained=None, image_size=224)
         source = ImageFiles(paths)
-        network = HandWritten(maker._model).eval()
+        network = HandWritten(maker.model).eval()
 
         @torch.inference_mode()
         def bare() -> None:

@@ -169,10 +169,8 @@ def _room_for(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np.
             _reserve(file, path.stat().st_size)
     except OSError as error:
         needed = f"{math.prod(shape) / 1e6:.0f} MB of decoded images do not fit"
-        reason = (
-            f"{needed} ({error.strerror}); free the space, or choose another image_cache folder"
-        )
-        raise OSError(error.errno, reason, str(path.parent.parent)) from error
+        way_out = f"({error.strerror}); free the space, or choose another image_cache folder"
+        raise OSError(error.errno, f"{needed} {way_out}", str(path.parent.parent)) from error
     return images
 
 
@@ -184,9 +182,7 @@ def _reserve(file: BinaryIO, size: int) -> None:
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
                 raise
-    for start in range(
-        0, size, BLOCK
-    ):  # what stands there already, the gap's zeros too, is written
+    for start in range(0, size, BLOCK):  # what stands there already, the gap's zeros too
         file.seek(start)
         block = file.read(BLOCK)
         file.seek(start)

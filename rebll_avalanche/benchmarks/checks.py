@@ -51,13 +51,6 @@ def usable_source(
     Every file is decoded once to check this, on first use; see
     :mod:`rebll_avalanche.benchmarks.contents`. A file that becomes unreadable during a run raises an
     error with its name.
-
-    Args:
-        name: Name of the split, for messages.
-        source: The inputs.
-        image_size: Side of the cached square images.
-        image_cache: The folder of caches; None for no cache.
-        on_error: ``"raise"`` or ``"skip"``.
     """
     usable = torch.ones(len(source), dtype=torch.bool)
     if not isinstance(source, ImageFiles):

@@ -10,11 +10,7 @@ import numpy as np
 from rebll_avalanche.arguments import check_path
 from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
 from rebll_avalanche.benchmarks.label_cache import LabelTable, cached_table
-from rebll_avalanche.benchmarks.transforms import (
-    Transform,
-    evaluation_transform,
-    training_transform,
-)
+from rebll_avalanche.benchmarks.transforms import for_photographs
 from rebll_avalanche.errors import MissingFileError, TableError
 from rebll_avalanche.scenario import Experiences, Scenario
 from rebll_avalanche.tables.coco import read_coco_file
@@ -32,10 +28,8 @@ class COCO2014(MultiLabelBenchmark):
         root: The folder that holds ``train2014``, ``val2014`` and ``annotations``.
         crowd: Label for a class whose only instances are marked as a crowd: ``"drop"`` absent,
             ``"keep"`` present, ``"unknown"`` not annotated.
-        image_size: Side of the square that images are resized to.
-        train_transform: Instead of the paper's augmentation, :func:`training_transform`.
-        eval_transform: Instead of :func:`evaluation_transform`.
-        **options: See :func:`multilabel_benchmark`.
+        **options: See :func:`multilabel_benchmark`. ``image_size`` is 224 and training uses the paper's
+            augmentation, :func:`training_transform`, unless given.
     """
 
     def __init__(
@@ -44,9 +38,6 @@ class COCO2014(MultiLabelBenchmark):
         *,
         root: str | Path = "data",
         crowd: str = "drop",
-        image_size: int = 224,
-        train_transform: Transform | None = None,
-        eval_transform: Transform | None = None,
         **options: Any,
     ) -> None:
         check_choice("crowd", crowd, POLICIES)
@@ -61,10 +52,7 @@ class COCO2014(MultiLabelBenchmark):
             (test.files, test.labels),
             scenario,
             class_names=train.class_names,
-            image_size=image_size,
-            train_transform=train_transform or training_transform(image_size),
-            eval_transform=eval_transform or evaluation_transform(image_size),
-            **options,
+            **for_photographs(**options),
         )
 
 

@@ -78,23 +78,8 @@ def contents(
         doing: Label of the progress bar.
     """
     absolute = [os.path.abspath(path) for path in paths]
-    place = cache_folder() / "files.sqlite"
-    found: dict[str, Content] = {}
-    with ExitStack() as stack:
-        memory = stack.enter_context(closing(_open(place)))
-        try:
-            found = _recalled(memory, absolute, check is not None)
-        except sqlite3.Error as error:
-            memory.close()
-            # Locked or out of reach is not damaged; text that cannot be decoded is an OperationalError, too.
-            if isinstance(error, sqlite3.OperationalError) and "decode" not in str(error):
-                warnings.warn(f"checks of files are not cached: {place}: {error}", stacklevel=2)
-                memory = stack.enter_context(closing(_connect(":memory:")))
-            else:
-                warnings.warn(f"{place} is damaged ({error}) and will be rebuilt", stacklevel=2)
-                with suppress(OSError):
-                    place.unlink(missing_ok=True)
-                memory = stack.enter_context(closing(_open(place)))
+    memory, found = _open(absolute, check is not None)
+    with closing(memory):
         unknown = [path for path in dict.fromkeys(absolute) if path not in found]
         # Reading, hashing and decoding release the global interpreter lock.
         with (
@@ -188,21 +173,27 @@ def _stamp(path: str) -> Stamp | None:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _open(place: Path) -> sqlite3.Connection:
-    """Open the cache of earlier starts, or an empty one in memory if that fails."""
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+def _open(paths: Sequence[str], checked: bool) -> tuple[sqlite3.Connection, dict[str, Content]]:
+    """Open the cache of earlier starts, and look files up; an empty one in memory if that fails."""
+    place = cache_folder() / "files.sqlite"
+    for _ in range(2):
         try:
-            return _connect(str(place))
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError as error:
-            warnings.warn(f"{place} is damaged ({error}) and will be rebuilt", stacklevel=4)
-            place.unlink()
-            return _connect(str(place))
-    except (OSError, sqlite3.OperationalError) as error:
-        warnings.warn(f"checks of files are not cached: {place}: {error}", stacklevel=4)
-        return _connect(":memory:")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as stack:
+                memory = stack.enter_context(closing(_connect(str(place))))
+                found = _recalled(memory, paths, checked)
+                stack.pop_all()
+                return memory, found
+        except (OSError, sqlite3.Error) as error:
+            # Locked or out of reach is not damaged; text that cannot be decoded is an OperationalError, too.
+            unreachable = isinstance(error, OSError | sqlite3.OperationalError)
+            if unreachable and "decode" not in str(error):
+                warnings.warn(f"checks of files are not cached: {place}: {error}", stacklevel=3)
+                break
+            warnings.warn(f"{place} is damaged ({error}) and will be rebuilt", stacklevel=3)
+            with suppress(OSError):
+                place.unlink(missing_ok=True)
+    return _connect(":memory:"), {}
 
 
 def _connect(place: str) -> sqlite3.Connection:

@@ -45,9 +45,8 @@ class Samples(Dataset[tuple[Any, Tensor]]):
         targets: ``[samples, classes]``, one row per index.
     """
 
-    collate_fn = staticmethod(
-        collate
-    )  # Avalanche's data sets take it over, and their loaders with them
+    # Avalanche's data sets take it over, and their loaders with them.
+    collate_fn = staticmethod(collate)
 
     def __init__(self, source: Source, indices: Tensor, targets: Tensor | LabelView) -> None:
         self.source = source

@@ -16,14 +16,9 @@ from rebll_avalanche.benchmarks.drawing import Scenes
 def write_voc_split(
     root: Path, split: str, scenes: Scenes, class_names: Sequence[str], *, first: int = 1
 ) -> None:
-    """Write scenes as one split of ``root/VOCdevkit/VOC2007``.
+    """Write scenes as one split of ``root/VOCdevkit/VOC2007``: ``"trainval"``, ``"test"`` ...
 
-    Args:
-        root: Where ``VOCdevkit`` is or will be.
-        split: Name of the image list: ``"trainval"``, ``"test"`` ...
-        scenes: What to write.
-        class_names: The name of each label column.
-        first: The number of the first image; splits of one devkit share one numbering.
+    Images are numbered from ``first`` on; splits of one devkit share one numbering.
     """
     devkit = root / "VOCdevkit" / "VOC2007"
     for folder in ("JPEGImages", "Annotations", "ImageSets/Main"):
@@ -59,14 +54,7 @@ def _voc_annotation(
 
 
 def write_coco_split(root: Path, split: str, scenes: Scenes, class_names: Sequence[str]) -> None:
-    """Write scenes as one split in the layout of MS-COCO.
-
-    Args:
-        root: Where the folders of images and ``annotations`` are or will be.
-        split: ``"train2014"`` or ``"val2014"``.
-        scenes: What to write.
-        class_names: The name of each label column.
-    """
+    """Write scenes as one split in the layout of MS-COCO: ``"train2014"`` or ``"val2014"``."""
     (root / split).mkdir(parents=True, exist_ok=True)
     (root / "annotations").mkdir(exist_ok=True)
     images = []
@@ -94,14 +82,7 @@ def write_coco_split(root: Path, split: str, scenes: Scenes, class_names: Sequen
 
 
 def write_csv_split(root: Path, split: str, scenes: Scenes, class_names: Sequence[str]) -> None:
-    """Append scenes to ``root/labels.csv`` and put their pictures into ``root/images``.
-
-    Args:
-        root: The folder to write to.
-        split: ``"train"`` or ``"test"``.
-        scenes: What to write.
-        class_names: The name of each label column.
-    """
+    """Append scenes to ``root/labels.csv`` and put their pictures into ``root/images``."""
     (root / "images").mkdir(parents=True, exist_ok=True)
     table = root / "labels.csv"
     rows = [] if table.exists() else ["file,labels,split"]

@@ -25,8 +25,9 @@ from rebll_avalanche.benchmarks.images import ImageArray, ImageFiles, Source
 from rebll_avalanche.benchmarks.transforms import KeepAspect, Transform, evaluation_transform
 from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.files import ABANDONED, replacing, sweep_drafts
-from rebll_avalanche.models import MultiLabelModel, build_model
+from rebll_avalanche.models import build_model
 from rebll_avalanche.models.build import modules_until
+from rebll_avalanche.models.stages import OutputTap
 from rebll_avalanche.models.windows import ENLARGED, window_means
 from rebll_avalanche.pictures import VERSION as PICTURES_VERSION
 
@@ -60,6 +61,7 @@ class FrozenFeatures:
         spread: Computes the features of blocks of images, in order; by default one after the other, here.
 
     Attributes:
+        model: The backbone, in evaluation mode, with a head that knows no class.
         weights: Name, source and hash of the backbone's weights, for result files.
         windows: Whether there are features of windows.
         files: Where the features of the sources so far are kept.
@@ -83,11 +85,11 @@ class FrozenFeatures:
         self._until = until
         self._keep_aspect = keep_aspect
         self.windows = windows
-        self._model = build_model(backbone, pretrained=pretrained).eval()
+        self.model = build_model(backbone, pretrained=pretrained).eval()
         self._image_size = image_size
         self._folder = Path(folder).expanduser() if folder else cache_folder() / "features"
         self._spread = spread
-        self.weights: dict[str, Any] = self._model.weights
+        self.weights: dict[str, Any] = self.model.weights
         self.files: list[Path] = []
 
     def __call__(self, source: Source) -> Tensor:
@@ -142,40 +144,39 @@ class FrozenFeatures:
         make = KeepAspect if self._keep_aspect else evaluation_transform
         transform = make(self._image_size)
         if self._until is not None:
-            return computed(partial(_map_of, self._model, self._until), pictures, transform)
-        vectors = pooled_features(self._model, pictures, transform)
+            return computed(partial(_map_of, self.model, self._until), pictures, transform)
+        vectors = pooled_features(self.model, pictures, transform)
         if not self.windows:
             return vectors
-        parts = window_features(self._model, pictures, make(round(ENLARGED * self._image_size)))
+        parts = window_features(self.model, pictures, make(round(ENLARGED * self._image_size)))
         return torch.cat([vectors.unsqueeze(1), parts], dim=1)
-
-    @property
-    def model(self) -> MultiLabelModel:
-        """The backbone, in evaluation mode, with a head that knows no class."""
-        return self._model
 
     @property
     def num_bytes(self) -> int:
         """Of the pooled features of one image."""
-        length: int = self._model.head.in_features  # type: ignore[assignment]
+        length: int = self.model.head.in_features  # type: ignore[assignment]
         return 4 * length
 
     def weights_hash(self) -> str:
         """Of the weights themselves, wherever they came from."""
-        return _hash_of(self._model.backbone)
+        digest = hashlib.sha256()
+        for name, tensor in self.backbone_state().items():
+            digest.update(name.encode())
+            digest.update(tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
 
     def backbone_state(self) -> dict[str, Tensor]:
         """The weights themselves."""
-        return dict(self._model.backbone.state_dict())
+        return dict(self.model.backbone.state_dict())
 
     def load_weights(self, state: Mapping[str, Tensor]) -> None:
         """Take what :meth:`backbone_state` gave, of the same backbone."""
-        self._model.backbone.load_state_dict(dict(state))
+        self.model.backbone.load_state_dict(dict(state))
 
     def _key(self, source: Source) -> str:
         """Cache key of the images, the backbone and its weights."""
         # Random weights have no file; weights on timm's hub may change under the same name.
-        digest_of_weights = self.weights["sha256"] or _hash_of(self._model.backbone)
+        digest_of_weights = self.weights["sha256"] or self.weights_hash()
         weights = (self.weights["name"], self.weights["source"], digest_of_weights)
         looks = " aspect, bicubic" * self._keep_aspect + " windows" * self.windows
         made = f"{VERSION} {PICTURES_VERSION} {weights} {self._image_size} {self._until}{looks}"
@@ -290,21 +291,13 @@ def window_features(model: nn.Module, source: Pictures, transform: Transform) ->
 
 def _map_of(model: nn.Module, name: str, batch: Tensor) -> Tensor:
     """Output of one part of the model's backbone."""
-    found: list[Tensor] = []
     backbone: nn.Module = model.backbone  # type: ignore[assignment]
-    part = modules_until(getattr(backbone, "network", backbone), name)[-1]
-    hook = part.register_forward_hook(lambda module, given, output: found.append(output))
+    tap = OutputTap()
+    tap.open(modules_until(getattr(backbone, "network", backbone), name)[-1])
     model.features(batch)  # type: ignore[operator]
-    hook.remove()
-    return found[0]
-
-
-def _hash_of(module: nn.Module) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in module.state_dict().items():
-        digest.update(name.encode())
-        digest.update(tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+    output: Tensor
+    (output,) = tap.close()
+    return output
 
 
 class _Some:

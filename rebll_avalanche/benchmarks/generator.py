@@ -167,7 +167,9 @@ class MultiLabelBenchmark(CLScenario):
                 class_order=class_order,
             )
         if mode == "repetition" and listed is None:
-            _check_repetition(return_chance, images_per_class)
+            check_number("return_chance", return_chance, 0, 1)
+            if images_per_class is not None:
+                check_number("images_per_class", images_per_class, 1, whole=True)
             wanted = 2 * len(self.scenario) if experiences is None else experiences
             check_number("experiences", wanted, 1, MOST_EXPERIENCES, whole=True)
             self.scenario = self.scenario.spread(wanted)
@@ -204,9 +206,8 @@ class MultiLabelBenchmark(CLScenario):
         elif mode == "once":
             parts = streams.once(positives, self.scenario, seed)
         else:
-            parts = {"overlap": streams.overlap, "disjoint": streams.disjoint}[mode](
-                positives, self.scenario
-            )
+            build = streams.overlap if mode == "overlap" else streams.disjoint
+            parts = build(positives, self.scenario)
         test_positives = (test_labels == 1) & test_usable[:, None]
         built = {
             "train": (train_source, train_labels, parts),
@@ -225,6 +226,10 @@ class MultiLabelBenchmark(CLScenario):
     def _stream(
         self, name: str, source: Source, labels: Tensor, parts: Sequence[Part]
     ) -> EagerCLStream:
+        unknown = 0.0 if self._missing == "negative" else UNKNOWN
+        transforms = self._transforms
+        if source.pictures:
+            transforms = {group: own or self._fallback for group, own in transforms.items()}
         experiences = []
         for step, ((lo, hi), (indices, columns)) in enumerate(
             zip(self.scenario.ranges, parts, strict=True)
@@ -237,11 +242,11 @@ class MultiLabelBenchmark(CLScenario):
                     f"experience {step} of the {name} stream {what}: no image has {names or 'come'}; "
                     "merge it with another experience or add images"
                 )
-            unknown = 0.0 if self._missing == "negative" else UNKNOWN
             targets = LabelView(labels, indices, columns, unknown)
+            dataset = labelled_dataset(source, indices, targets, transforms)
             experiences.append(
                 MultiLabelExperience(
-                    dataset=self._dataset(source, indices, targets, training=name == "train"),
+                    dataset=dataset if name == "train" else dataset.eval(),
                     current_experience=step,
                     scenario=self.scenario,
                     annotated_classes=columns,
@@ -252,15 +257,6 @@ class MultiLabelBenchmark(CLScenario):
             )
         return EagerCLStream(name, experiences, benchmark=self)
 
-    def _dataset(
-        self, source: Source, indices: Tensor, targets: Tensor | LabelView, training: bool
-    ) -> AvalancheDataset:
-        chosen = self._transforms
-        if source.pictures:
-            chosen = {group: own or self._fallback for group, own in chosen.items()}
-        dataset = labelled_dataset(source, indices, targets, chosen)
-        return dataset if training else dataset.eval()
-
 
 def labelled_dataset(
     source: Source,
@@ -268,14 +264,7 @@ def labelled_dataset(
     targets: Tensor | LabelView,
     transforms: Mapping[str, Transform | None],
 ) -> MultiLabelDataset:
-    """The data set of an experience.
-
-    Args:
-        source: The inputs.
-        indices: Of its samples in the source.
-        targets: Their labels.
-        transforms: Of inputs, for ``"train"`` and ``"eval"``.
-    """
+    """The data set of an experience; transforms of its inputs are for ``"train"`` and ``"eval"``."""
     groups = dict(transforms)  # a copy: Avalanche modifies it
     if source.pictures:
         groups = {group: for_pictures(own) for group, own in groups.items() if own is not None}
@@ -350,9 +339,3 @@ def _held_out(count: int, validation_size: float, seed: int) -> Tensor:
     shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
     held_out[shuffled[:wanted]] = True
     return held_out
-
-
-def _check_repetition(return_chance: float, images_per_class: int | None) -> None:
-    check_number("return_chance", return_chance, 0, 1)
-    if images_per_class is not None:
-        check_number("images_per_class", images_per_class, 1, whole=True)

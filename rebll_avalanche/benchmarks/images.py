@@ -31,11 +31,7 @@ class Source(Protocol):
 
 
 class ImageFiles:
-    """Pictures read from files, one decode per access.
-
-    Args:
-        paths: One file per sample.
-    """
+    """Pictures read from files, one per sample, decoded on every access."""
 
     pictures = True
 
@@ -60,11 +56,7 @@ class ImageFiles:
 
 
 class EncodedPictures:
-    """Pictures as the bytes of their files.
-
-    Args:
-        contents: JPEG or PNG.
-    """
+    """Pictures as the bytes of their files, JPEG or PNG."""
 
     pictures = True
 
@@ -79,11 +71,7 @@ class EncodedPictures:
 
 
 class ImageArray:
-    """Pictures in memory.
-
-    Args:
-        array: ``uint8 [samples, height, width, 3]``.
-    """
+    """Pictures in memory: ``uint8 [samples, height, width, 3]``."""
 
     pictures = True
 
@@ -99,12 +87,7 @@ class ImageArray:
 
 
 class ImageObjects:
-    """Pillow images of another data set.
-
-    Args:
-        pictures: Images by index.
-        rows: Indices of those to use.
-    """
+    """Some rows of another data set's Pillow images."""
 
     pictures = True
 
@@ -142,11 +125,7 @@ class Rows:
 
 
 class Inputs:
-    """The inputs of a map-style data set whose items are ``x`` or start with it, as in ``(x, y)``.
-
-    Args:
-        dataset: Anything with a length and items by index.
-    """
+    """The inputs of a map-style data set whose items are ``x`` or start with it, as in ``(x, y)``."""
 
     pictures = False
 

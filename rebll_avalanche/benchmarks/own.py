@@ -10,13 +10,9 @@ from typing import Any
 import numpy as np
 
 from rebll_avalanche.arguments import check_number
-from rebll_avalanche.benchmarks.generator import LARGEST_SIDE, MultiLabelBenchmark
+from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
 from rebll_avalanche.benchmarks.images import ImageFiles, ImageObjects, Source
-from rebll_avalanche.benchmarks.transforms import (
-    Transform,
-    evaluation_transform,
-    training_transform,
-)
+from rebll_avalanche.benchmarks.transforms import for_photographs
 from rebll_avalanche.errors import TableError
 from rebll_avalanche.scenario import Experiences, Scenario
 from rebll_avalanche.tables import AnnotationTable, read_csv, read_table
@@ -35,9 +31,6 @@ def from_csv(
     about: Sequence[str] | None = None,
     test_size: float = 0.2,
     seed: int = 0,
-    image_size: int = 224,
-    train_transform: Transform | None = None,
-    eval_transform: Transform | None = None,
     **options: Any,
 ) -> MultiLabelBenchmark:
     """Streams from a CSV file with an image's file name and its labels in each row.
@@ -68,27 +61,15 @@ def from_csv(
             and those without any row are negative everywhere.
         test_size: Fraction of each class's images to test on if there is no ``split`` column.
         seed: Seed of this choice, and of the validation split.
-        image_size: Side of the square that images are resized to.
-        train_transform: Instead of the paper's augmentation, :func:`training_transform`.
-        eval_transform: Instead of :func:`evaluation_transform`.
-        **options: See :func:`multilabel_benchmark`.
+        **options: See :func:`multilabel_benchmark`. ``image_size`` is 224 and training uses the paper's
+            augmentation, :func:`training_transform`, unless given.
 
     Raises:
         MissingFileError: When the file or an image is missing.
         TableError: When the file has another format, or a name is not in ``class_names``.
     """
     table = read_csv(labels, images=images, about=about)
-    return _streams(
-        table,
-        class_names,
-        scenario,
-        test_size=test_size,
-        seed=seed,
-        image_size=image_size,
-        train_transform=train_transform,
-        eval_transform=eval_transform,
-        **options,
-    )
+    return _streams(table, class_names, scenario, test_size=test_size, seed=seed, **options)
 
 
 def from_table(
@@ -121,23 +102,11 @@ def _streams(
     *,
     test_size: float = 0.2,
     seed: int = 0,
-    image_size: int = 224,
-    train_transform: Transform | None = None,
-    eval_transform: Transform | None = None,
     **options: Any,
 ) -> MultiLabelBenchmark:
-    check_number("image_size", image_size, 1, LARGEST_SIDE, whole=True)
     train, test, names = split_table(table, class_names, test_size=test_size, seed=seed)
     return MultiLabelBenchmark(
-        train,
-        test,
-        scenario,
-        class_names=names,
-        seed=seed,
-        image_size=image_size,
-        train_transform=train_transform or training_transform(image_size),
-        eval_transform=eval_transform or evaluation_transform(image_size),
-        **options,
+        train, test, scenario, class_names=names, seed=seed, **for_photographs(**options)
     )
 
 

@@ -57,112 +57,92 @@ def _turn(x: Points, y: Points) -> Points:
 
 
 def arrow(x: Points, y: Points) -> Points:
-    """A shaft with a head."""
     return _polygon(x, y, _ARROW)
 
 
 def bolt(x: Points, y: Points) -> Points:
-    """A flash of lightning."""
     return _polygon(x, y, _BOLT)
 
 
 def bullseye(x: Points, y: Points) -> Points:
-    """A disc inside a ring inside a ring."""
     return _wave(_radius(x, y) * 2.5 + 0.25) & (_radius(x, y) < 1)
 
 
 def checker(x: Points, y: Points) -> Points:
-    """A board of four by four fields."""
     return (_wave(x / 0.9) ^ _wave(y / 0.9)) & _square(x, y, 0.9)
 
 
 def crescent(x: Points, y: Points) -> Points:
-    """A disc without another disc."""
     return (_radius(x, y) < 0.95) & (_radius(x - 0.45, y) > 0.78)
 
 
 def cross(x: Points, y: Points) -> Points:
-    """A plus sign."""
     return (np.minimum(np.abs(x), np.abs(y)) < 0.27) & _square(x, y, 0.92)
 
 
 def diamond(x: Points, y: Points) -> Points:
-    """A rhombus on its tip."""
     return np.abs(x) / 0.62 + np.abs(y) < 0.98
 
 
 def dots(x: Points, y: Points) -> Points:
-    """Nine dots in a square."""
     gap = 0.64
     near = _radius((x + gap / 2) % gap - gap / 2, (y + gap / 2) % gap - gap / 2)
     return (near < 0.22) & _square(x, y, 0.96)
 
 
 def flower(x: Points, y: Points) -> Points:
-    """Five petals around a hole."""
     radius = _radius(x, y)
     return (radius < 0.62 + 0.36 * np.cos(10 * np.pi * _turn(x, y))) & (radius > 0.16)
 
 
 def gear(x: Points, y: Points) -> Points:
-    """A cogwheel of eight teeth."""
     radius = _radius(x, y)
     return (radius < np.where(_wave(8 * _turn(x, y)), 0.97, 0.7)) & (radius > 0.32)
 
 
 def heart(x: Points, y: Points) -> Points:
-    """A heart."""
     x, y = 1.2 * x, 0.2 - 1.2 * y
     return (x**2 + y**2 - 1) ** 3 < x**2 * y**3
 
 
 def hourglass(x: Points, y: Points) -> Points:
-    """Two triangles, tip to tip."""
     return (np.abs(x) < 0.85 * np.abs(y) + 0.06) & (np.abs(y) < 0.92)
 
 
 def ladder(x: Points, y: Points) -> Points:
-    """Two rails with rungs between."""
     rails = np.abs(np.abs(x) - 0.5) < 0.13
     rungs = _wave(y / 0.5 + 0.25) & (np.abs(x) < 0.5)
     return (rails | rungs) & (np.abs(y) < 0.95)
 
 
 def lattice(x: Points, y: Points) -> Points:
-    """Two bars across two bars."""
     bars = np.minimum(np.abs(np.abs(x) - 0.38), np.abs(np.abs(y) - 0.38)) < 0.14
     return bars & _square(x, y, 0.95)
 
 
 def pinwheel(x: Points, y: Points) -> Points:
-    """Four bent blades."""
     radius = _radius(x, y)
     return _wave(4 * _turn(x, y) + 0.45 * radius) & (radius < 0.97)
 
 
 def ring(x: Points, y: Points) -> Points:
-    """A disc with a large hole."""
     return np.abs(_radius(x, y) - 0.76) < 0.2
 
 
 def spiral(x: Points, y: Points) -> Points:
-    """One arm around the middle."""
     radius = _radius(x, y)
     return _wave(_turn(x, y) - 2 * radius) & (radius < 0.97)
 
 
 def star(x: Points, y: Points) -> Points:
-    """Five points."""
     return _polygon(x, y, _star_corners(5, 0.4))
 
 
 def stripes(x: Points, y: Points) -> Points:
-    """A disc of four stripes."""
     return _wave(2 * y) & (_radius(x, y) < 0.97)
 
 
 def triangle(x: Points, y: Points) -> Points:
-    """Three corners."""
     return _polygon(x, y, _TRIANGLE)
 
 

@@ -89,9 +89,6 @@ class KeepAspect:
     """Convert an image to a tensor of about its aspect ratio, see :func:`size_with_aspect`.
 
     Uses Pillow's bicubic filter, because images are mostly enlarged here.
-
-    Args:
-        shorter: The shorter side.
     """
 
     def __init__(self, shorter: int) -> None:
@@ -106,11 +103,7 @@ class KeepAspect:
 
 
 class Resize:
-    """:func:`resize` with a fixed size.
-
-    Args:
-        image_size: Side of the square.
-    """
+    """:func:`resize` with a fixed size."""
 
     def __init__(self, image_size: int) -> None:
         self.image_size = image_size
@@ -178,15 +171,11 @@ class Cutout:
         half_width, half_height = self.share * width / 2, self.share * height / 2
         left, right = along * width - half_width, along * width + half_width
         top, bottom = down * height - half_height, down * height + half_height
-        box = (
-            max(round(left), 0),
-            max(round(top), 0),
-            min(round(right), width),
-            min(round(bottom), height),
-        )
+        first = max(round(left), 0), max(round(top), 0)
+        last = min(round(right), width), min(round(bottom), height)
         red, green, blue = torch.randint(256, (3,)).tolist()
         picture = picture.copy()
-        picture.paste((red, green, blue), box)
+        picture.paste((red, green, blue), (*first, *last))
         return picture
 
 
@@ -224,6 +213,29 @@ def evaluation_transform(image_size: int, *, normalize: MeanAndStd | None = None
         normalize: See :func:`training_transform`.
     """
     return _compose([UnitSquare(image_size)], normalize)
+
+
+def for_photographs(
+    *,
+    image_size: int = 224,
+    train_transform: Transform | None = None,
+    eval_transform: Transform | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Options of a benchmark, with defaults for photographs.
+
+    Args:
+        image_size: Side of the square that images are resized to.
+        train_transform: Instead of the paper's augmentation, :func:`training_transform`.
+        eval_transform: Instead of :func:`evaluation_transform`.
+        **options: See :func:`~rebll_avalanche.benchmarks.multilabel_benchmark`.
+    """
+    return {
+        "image_size": image_size,
+        "train_transform": train_transform or training_transform(image_size),
+        "eval_transform": eval_transform or evaluation_transform(image_size),
+        **options,
+    }
 
 
 def _compose(steps: list[Transform], normalize: MeanAndStd | None) -> Transform:

@@ -12,11 +12,7 @@ import numpy as np
 from rebll_avalanche.arguments import check_path
 from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
 from rebll_avalanche.benchmarks.label_cache import LabelTable, cached_table
-from rebll_avalanche.benchmarks.transforms import (
-    Transform,
-    evaluation_transform,
-    training_transform,
-)
+from rebll_avalanche.benchmarks.transforms import for_photographs
 from rebll_avalanche.errors import MissingFileError, TableError
 from rebll_avalanche.scenario import Experiences, Scenario
 from rebll_avalanche.tables.table import POLICIES
@@ -44,10 +40,8 @@ class VOC2007(MultiLabelBenchmark):
         difficult: Label for a class whose only instances are marked difficult:
             ``"drop"`` absent, as is common; ``"keep"`` present; ``"unknown"`` not annotated.
         class_names: The classes, for a devkit with other classes than VOC.
-        image_size: Side of the square that images are resized to.
-        train_transform: Instead of the paper's augmentation, :func:`training_transform`.
-        eval_transform: Instead of :func:`evaluation_transform`.
-        **options: See :func:`multilabel_benchmark`.
+        **options: See :func:`multilabel_benchmark`. ``image_size`` is 224 and training uses the paper's
+            augmentation, :func:`training_transform`, unless given.
     """
 
     def __init__(
@@ -59,9 +53,6 @@ class VOC2007(MultiLabelBenchmark):
         download: bool = False,
         difficult: str = "drop",
         class_names: Sequence[str] = VOC_CLASSES,
-        image_size: int = 224,
-        train_transform: Transform | None = None,
-        eval_transform: Transform | None = None,
         **options: Any,
     ) -> None:
         check_choice("year", year, SPLITS)
@@ -75,10 +66,7 @@ class VOC2007(MultiLabelBenchmark):
             (test.files, test.labels),
             scenario,
             class_names=list(class_names),
-            image_size=image_size,
-            train_transform=train_transform or training_transform(image_size),
-            eval_transform=eval_transform or evaluation_transform(image_size),
-            **options,
+            **for_photographs(**options),
         )
 
 

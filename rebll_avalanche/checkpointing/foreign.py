@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -160,10 +161,8 @@ class ForeignState:
     def _images(self, wanted: Tensor) -> AvalancheDataset:
         numbers = sorted(set(wanted[:, 0].tolist()))
         datasets = [self.stream[number].dataset for number in numbers]
-        starts, start = {}, 0
-        for number, dataset in zip(numbers, datasets, strict=True):
-            starts[number] = start
-            start += len(dataset)
+        ends = accumulate(map(len, datasets), initial=0)
+        starts = dict(zip(numbers, ends, strict=False))
         everything: AvalancheDataset = concat_datasets(datasets)
         return everything.subset([starts[number] + index for number, index in wanted.tolist()])
 

@@ -7,6 +7,7 @@ any column, it computes a linear head. Images are stored as sums, so whatever wa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Sized
+from dataclasses import KW_ONLY, InitVar, dataclass, fields
 from typing import Any, Literal, get_args
 
 import torch
@@ -16,7 +17,7 @@ from rebll_avalanche.arguments import check_number, check_tensor
 from rebll_avalanche.closed_form.calibration import ScoreCalibration, share_weights
 from rebll_avalanche.closed_form.lesson import PendingLesson
 from rebll_avalanche.closed_form.records import NOT_GIVEN, ImageRecords
-from rebll_avalanche.closed_form.ridge import LinearScores, RidgeSolver, ScoreMoments
+from rebll_avalanche.closed_form.ridge import LinearScores, RidgeSolver, ScoreMoments, Solution
 from rebll_avalanche.closed_form.sums import LabelSums, RidgeSums
 from rebll_avalanche.labels import check_targets, grown
 from rebll_avalanche.words import brief, check_choice
@@ -32,6 +33,7 @@ MAX_SHARE = 0.95
 LARGEST_VECTOR = 2**20
 
 
+@dataclass(eq=False)
 class RidgeLearner:
     """Learns a linear head exactly, experience by experience.
 
@@ -59,42 +61,31 @@ class RidgeLearner:
             ``1 / sqrt(images of the class)`` over its classes, relative to the mean over all classes.
     """
 
-    def __init__(
-        self,
-        num_features: int,
-        *,
-        unknown: UnknownAs = "auto",
-        threshold: float = 0.7,
-        shrink: float = 0.5,
-        gamma: float | None = None,
-        per_class_gamma: bool = False,
-        keep: Keep = "labels",
-        calibration: Calibration = "logistic",
-        intercept: bool = True,
-        weighting: Weighting = "equal",
-    ) -> None:
-        check_choice("unknown", unknown, get_args(UnknownAs))
-        check_choice("weighting", weighting, get_args(Weighting))
-        check_choice("calibration", calibration, get_args(Calibration))
-        check_choice("keep", keep, get_args(Keep))
+    num_features: InitVar[int]
+    _: KW_ONLY
+    unknown: UnknownAs = "auto"
+    threshold: float = 0.7
+    shrink: float = 0.5
+    gamma: float | None = None
+    per_class_gamma: bool = False
+    keep: Keep = "labels"
+    calibration: Calibration = "logistic"
+    intercept: bool = True
+    weighting: Weighting = "equal"
+
+    def __post_init__(self, num_features: int) -> None:
+        check_choice("unknown", self.unknown, get_args(UnknownAs))
+        check_choice("weighting", self.weighting, get_args(Weighting))
+        check_choice("calibration", self.calibration, get_args(Calibration))
+        check_choice("keep", self.keep, get_args(Keep))
         check_number("num_features", num_features, 0, LARGEST_VECTOR, whole=True)
-        check_number("threshold", threshold, 0, 1)
-        check_number("shrink", shrink, 0, 1)
-        if gamma is not None:
-            check_number("gamma", gamma, 0)
-        if calibration != "none" and not intercept:
-            raise ValueError(f"calibration={calibration!r} needs intercept=True")
-        self.options: dict[str, Any] = {
-            "unknown": unknown,
-            "threshold": threshold,
-            "shrink": shrink,
-            "gamma": None if gamma is None else float(gamma),  # torch takes no larger int
-            "per_class_gamma": per_class_gamma,
-            "calibration": calibration,
-            "intercept": intercept,
-            "weighting": weighting,
-            "keep": keep,
-        }
+        check_number("threshold", self.threshold, 0, 1)
+        check_number("shrink", self.shrink, 0, 1)
+        if self.gamma is not None:
+            check_number("gamma", self.gamma, 0)
+            self.gamma = float(self.gamma)  # torch takes no larger int
+        if self.calibration != "none" and not self.intercept:
+            raise ValueError(f"calibration={self.calibration!r} needs intercept=True")
         self.sums = RidgeSums(num_features)
         self.guesses = LabelSums(num_features)
         # For streams in which unannotated classes are absent, and for others.
@@ -104,10 +95,15 @@ class RidgeLearner:
         self.evidence = torch.zeros(2, dtype=torch.float64)
         self.numbers: list[int] = []  # experiences learned and not forgotten
         self.records: ImageRecords | None = None
-        if keep != "sums":
-            self.records = ImageRecords(num_features if keep == "vectors" else 0)
+        if self.keep != "sums":
+            self.records = ImageRecords(num_features if self.keep == "vectors" else 0)
         self._head: tuple[LinearScores, LinearScores] | None = None
         self._lesson: PendingLesson | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The parameters that it was made with."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def num_classes(self) -> int:
@@ -117,10 +113,9 @@ class RidgeLearner:
     @property
     def guess_share(self) -> float:
         """The share with which a guess counts for a missing label."""
-        unknown = self.options["unknown"]
-        if unknown == "negative" or (unknown == "auto" and self.repeats_tell):
+        if self.unknown == "negative" or (self.unknown == "auto" and self.repeats_tell):
             return 0.0
-        return 1.0 if unknown in ("hard", "soft") else float(self.options["shrink"])
+        return 1.0 if self.unknown in ("hard", "soft") else self.shrink
 
     @property
     def repeats_tell(self) -> bool:
@@ -237,9 +232,9 @@ class RidgeLearner:
         if not lesson.images:
             return
         solution = self._solution()
-        if self.options["calibration"] == "logistic":
-            self._calibrate(lesson, *solution)
-        self._head = (solution[1], self._calibrated(*solution))
+        if self.calibration == "logistic":
+            self._calibrate(lesson, solution)
+        self._head = (solution.scores, self._calibrated(solution))
 
     # The head
 
@@ -251,7 +246,7 @@ class RidgeLearner:
         """Plain scores, which regress labels, and those of :meth:`solve`."""
         if self._head is None:
             solution = self._solution()
-            self._head = (solution[1], self._calibrated(*solution))
+            self._head = (solution.scores, self._calibrated(solution))
         return self._head
 
     def left_out_scores(
@@ -269,11 +264,9 @@ class RidgeLearner:
         records = self._kept("scoring without itself")
         rows = torch.arange(len(records)) if images is None else records.known_rows(images)
         vectors = self._vectors_of(rows, vectors)
-        solver, scores, gamma = self._solution()
-        counted = self._counted(rows)
-        found = solver.left_out(scores, gamma, vectors, counted)
-        slope, offset = self._line(solver, scores, gamma)
-        return slope * found + offset
+        solution = self._solution()
+        slope, offset = self._line(solution)
+        return slope * solution.left_out(vectors, self._counted(rows)) + offset
 
     # Changing what was learned
 
@@ -457,7 +450,7 @@ class RidgeLearner:
     def _kept(self, purpose: str) -> ImageRecords:
         if self.records is None:
             raise ValueError(f"{purpose} needs records of single images; learn with keep='labels'")
-        if self.options["weighting"] != "equal":
+        if self.weighting != "equal":
             raise ValueError(f"{purpose} needs weighting='equal'")
         return self.records
 
@@ -512,31 +505,28 @@ class RidgeLearner:
         if records is not None and records.keeps_vectors and self.guess_share:
             self.relearn()
 
-    def _solution(self) -> tuple[RidgeSolver, LinearScores, float | Tensor]:
+    def _solution(self) -> Solution:
         if self.sums.images <= 0:
             raise ValueError("there is no head before the first experience has ended")
         sums = self.sums.with_guesses(self.guesses, self.guess_share)
-        solver = RidgeSolver(sums, intercept=self.options["intercept"])
-        gamma: float | Tensor | None = self.options["gamma"]
+        solver = RidgeSolver(sums, intercept=self.intercept)
+        gamma: float | Tensor | None = self.gamma
         if gamma is None:
-            gamma = solver.choose_gamma(per_class=self.options["per_class_gamma"])
-        return solver, solver.solve(gamma), gamma
+            gamma = solver.choose_gamma(per_class=self.per_class_gamma)
+        return Solution(solver, solver.solve(gamma), gamma)
 
-    def _calibrated(
-        self, solver: RidgeSolver, scores: LinearScores, gamma: float | Tensor
-    ) -> LinearScores:
-        if self.options["calibration"] == "none":
-            return scores
-        return scores.rescaled(*self._line(solver, scores, gamma))
+    def _calibrated(self, solution: Solution) -> LinearScores:
+        if self.calibration == "none":
+            return solution.scores
+        return solution.scores.rescaled(*self._line(solution))
 
-    def _line(
-        self, solver: RidgeSolver, scores: LinearScores, gamma: float | Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _line(self, solution: Solution) -> tuple[Tensor, Tensor]:
         """Slope and offset of the log-odds, per class."""
-        if self.options["calibration"] == "none":
-            return torch.ones_like(scores.bias), torch.zeros_like(scores.bias)
-        moments = solver.moments(scores, gamma)
-        if self.options["calibration"] == "gaussian":
+        if self.calibration == "none":
+            bias = solution.scores.bias
+            return torch.ones_like(bias), torch.zeros_like(bias)
+        moments = solution.moments()
+        if self.calibration == "gaussian":
             return moments.gaussian_line()
         kind = "guessed" if self.guess_share else "absent"
         return self.calibrations[kind].line(*self._scale(moments, kind))
@@ -553,15 +543,9 @@ class RidgeLearner:
         share = (expected + 0.5) / (self.sums.images + 1)
         return moments.overall, share.clamp(max=MAX_SHARE)
 
-    def _calibrate(
-        self,
-        lesson: PendingLesson,
-        solver: RidgeSolver,
-        scores: LinearScores,
-        gamma: float | Tensor,
-    ) -> None:
-        moments = solver.moments(scores, gamma)
-        left_out, given, completed = lesson.left_out(solver, scores, gamma, self.guess_share)
+    def _calibrate(self, lesson: PendingLesson, solution: Solution) -> None:
+        moments = solution.moments()
+        left_out, given, completed = lesson.left_out(solution, self.guess_share)
         spread, share = self._scale(moments, "absent")
         self.calibrations["absent"].fit(left_out, completed, spread, share)
         spread, share = self._scale(moments, "guessed")

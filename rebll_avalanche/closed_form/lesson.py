@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rebll_avalanche.closed_form.records import NOT_GIVEN, ImageRecords, fingerprints
-from rebll_avalanche.closed_form.ridge import LinearScores, RidgeSolver
+from rebll_avalanche.closed_form.ridge import LinearScores, Solution
 from rebll_avalanche.closed_form.sums import LabelSums, RidgeSums
 from rebll_avalanche.labels import grown
 
@@ -50,11 +50,11 @@ class PendingLesson:
         self.class_counts[: len(positives)] += positives
         self.annotated = torch.zeros(self.num_classes, dtype=torch.float64)
         self.evidence = torch.zeros(2, dtype=torch.float64)
-        self._options = learner.options
+        self._learner = learner
         self._records = learner.records
         self._known_classes = learner.annotated > 0
         self._head: tuple[LinearScores, LinearScores] | None = None
-        if self._options["unknown"] != "negative" and learner.sums.images > 0:
+        if self._learner.unknown != "negative" and learner.sums.images > 0:
             self._head = learner.head_so_far()
         # Per batch: fingerprints, labels as given, current guesses, vectors.
         self._noted: list[tuple[list[int], Tensor, Tensor, Tensor]] = []
@@ -115,7 +115,7 @@ class PendingLesson:
         self.added.add(vectors[new], after[new], weights)
         self.guessed.add(vectors[new], guesses[new], weights)
         self._find_repeats(vectors, given, again)
-        if self._options["calibration"] == "logistic":
+        if self._learner.calibration == "logistic":
             chosen = self._every(0 if places is None else places.shape[1])
             # A copy, so that the rest of the batch can be freed.
             sample = [part[chosen].contiguous() for part in (vectors, labels, guesses, new)]
@@ -137,19 +137,11 @@ class PendingLesson:
             names, labels, guesses, vectors = list(last), labels[rows], guesses[rows], vectors[rows]
         records.add(self.number, names, labels, guesses, vectors)
 
-    def left_out(
-        self,
-        solver: RidgeSolver,
-        scores: LinearScores,
-        gamma: float | Tensor,
-        guess_share: float,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def left_out(self, solution: Solution, guess_share: float) -> tuple[Tensor, Tensor, Tensor]:
         """Leave-one-out scores and labels of the sample.
 
         Args:
-            solver: Solver of the sums that include the experience.
-            scores: Its head.
-            gamma: The penalty of that head.
+            solution: The head solved from sums that include the experience.
             guess_share: The share with which guesses were counted.
 
         Returns:
@@ -161,7 +153,7 @@ class PendingLesson:
             counted = given.nan_to_num(0.0)
             if guess_share:
                 counted = counted.double() + guess_share * guesses
-            left_out = solver.left_out(scores, gamma, vectors, counted, places)
+            left_out = solution.left_out(vectors, counted, places)
             if places is not None and self._combine is not None:
                 left_out = self._combine(left_out)
             found.append(left_out)
@@ -180,10 +172,9 @@ class PendingLesson:
         if self._head is None:
             return guesses
         scores, log_odds = self._head
-        unknown = self._options["unknown"]
-        if unknown == "hard":
-            found = (log_odds(vectors).sigmoid() > self._options["threshold"]).double()
-        elif unknown == "soft":
+        if self._learner.unknown == "hard":
+            found = (log_odds(vectors).sigmoid() > self._learner.threshold).double()
+        elif self._learner.unknown == "soft":
             found = log_odds(vectors).sigmoid()
         else:
             found = scores(vectors)
@@ -194,10 +185,10 @@ class PendingLesson:
 
     def _find_repeats(self, vectors: Tensor, given: Tensor, again: Tensor) -> None:
         """Count images with an unannotated earlier class, and the repeats among them."""
-        if self._head is None or self._options["unknown"] != "auto":
+        if self._head is None or self._learner.unknown != "auto":
             return
         scores, log_odds = self._head
-        if self._options["calibration"] == "none":
+        if self._learner.calibration == "none":
             probability = scores(vectors).clamp(0, 1)
         else:
             probability = log_odds(vectors).sigmoid()
@@ -237,7 +228,7 @@ class PendingLesson:
         self._noted.append((names, given, guesses.half(), kept))
 
     def _weights(self, labels: Tensor) -> Tensor | None:
-        if self._options["weighting"] == "equal":
+        if self._learner.weighting == "equal":
             return None
         rarity = self.class_counts.clamp(min=1).rsqrt() * (self.class_counts > 0)
         rarity = (rarity / rarity.mean()).to(labels)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -220,3 +221,19 @@ class RidgeSolver:
     def _shrinkage(self, gamma: float | Tensor) -> Tensor:
         gamma = torch.as_tensor(gamma).to(self.scatter).expand(len(self.positives))
         return 1 / (self._spectrum[0][:, None] + gamma)
+
+
+class Solution(NamedTuple):
+    """A head, the penalty that it was solved with, and its solver."""
+
+    solver: RidgeSolver
+    scores: LinearScores
+    gamma: float | Tensor
+
+    def moments(self) -> ScoreMoments:
+        """See :meth:`RidgeSolver.moments`."""
+        return self.solver.moments(self.scores, self.gamma)
+
+    def left_out(self, features: Tensor, labels: Tensor, places: Tensor | None = None) -> Tensor:
+        """See :meth:`RidgeSolver.left_out`."""
+        return self.solver.left_out(self.scores, self.gamma, features, labels, places)

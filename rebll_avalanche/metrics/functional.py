@@ -131,12 +131,8 @@ class MultiLabelScores:
     @property
     def without_positives(self) -> tuple[int, ...]:
         """Annotated classes without positives, which have no AP and do not count in mAP."""
-        return _indices((self.num_positives == 0) & (self.num_annotated > 0))
-
-    @property
-    def not_annotated(self) -> tuple[int, ...]:
-        """Classes without annotated samples, which no metric includes."""
-        return _indices(self.num_annotated == 0)
+        empty = (self.num_positives == 0) & (self.num_annotated > 0)
+        return tuple(empty.nonzero().flatten().tolist())
 
     def at(self, threshold: float) -> ThresholdScores:
         """The metrics at one of the requested thresholds."""
@@ -361,7 +357,3 @@ def _decisions(ranking: Ranking, threshold: float) -> ThresholdScores:
 def _ratio(part: np.ndarray, whole: np.ndarray, num_annotated: np.ndarray) -> Tensor:
     ratio = part / np.maximum(whole, 1)
     return torch.from_numpy(np.where(num_annotated > 0, ratio, np.nan))
-
-
-def _indices(mask: Tensor) -> tuple[int, ...]:
-    return tuple(int(i) for i in mask.nonzero()[:, 0])

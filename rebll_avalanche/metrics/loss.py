@@ -44,13 +44,7 @@ class DelayedMean(Metric[float]):
 
 
 class DelayedLoss(GenericPluginMetric[float, DelayedMean]):
-    """The mean loss per sample, under the names of Avalanche's own loss metrics.
-
-    Args:
-        name: ``"Loss_Epoch"``, ``"Loss_Exp"`` or ``"Loss_Stream"``.
-        per: ``"epoch"``, ``"experience"`` or ``"stream"``.
-        mode: ``"train"`` or ``"eval"``.
-    """
+    """The mean loss per sample, under the names of Avalanche's own loss metrics."""
 
     def __init__(self, name: str, per: Any, mode: Any) -> None:
         super().__init__(DelayedMean(), reset_at=per, emit_at=per, mode=mode)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 import torch
 from avalanche.evaluation import PluginMetric
@@ -32,6 +32,9 @@ from rebll_avalanche.metrics.loss import delayed_loss_metrics
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.words import brief, check_choice, check_class_names
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -54,6 +57,17 @@ class Evaluation:
     metrics: MultiLabelScores
 
 
+class MetricOptions(TypedDict, total=False):
+    """Parameters of :class:`MultiLabelMetrics`."""
+
+    thresholds: Sequence[float]
+    per_class: bool
+    experience: bool
+    class_names: Sequence[str] | None
+    ties: Ties
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class MultiLabelMetrics(PluginMetric):
     """All multi-label metrics of an evaluation, from scores collected once.
 
@@ -61,32 +75,33 @@ class MultiLabelMetrics(PluginMetric):
     (see :class:`~rebll_avalanche.metrics.history.StepHistory`). Before training on an experience, it
     refuses a criterion that would turn unknown labels into NaN weights.
 
+    Args:
+        thresholds: Probabilities above which a class counts as predicted; the literature uses 0.8.
+        per_class: Also emit the AP of each class that has positives.
+        experience: Also score each experience of an evaluation on its own.
+        class_names: Names in order of learning for the keys of ``per_class``; by default, numbers.
+        ties: See :func:`~rebll_avalanche.metrics.functional.average_precision`.
+
     Attributes:
         last: The last :class:`Evaluation`, or None.
         history: Results of each step; part of :meth:`state_dict`.
     """
 
-    def __init__(
-        self,
-        *,
-        thresholds: Sequence[float] = (0.8, 0.5),
-        per_class: bool = False,
-        experience: bool = False,
-        class_names: Sequence[str] | None = None,
-        ties: Ties = "sklearn",
-    ) -> None:
+    thresholds: Sequence[float] = (0.8, 0.5)
+    per_class: bool = False
+    experience: bool = False
+    class_names: Sequence[str] | None = None
+    ties: Ties = "sklearn"
+
+    def __post_init__(self) -> None:
         super().__init__()
-        check_thresholds(thresholds)
-        check_choice("ties", ties, get_args(Ties))
-        check_class_names(class_names)
-        for threshold in thresholds:
+        check_thresholds(self.thresholds)
+        check_choice("ties", self.ties, get_args(Ties))
+        check_class_names(self.class_names)
+        for threshold in self.thresholds:
             if not 0 <= threshold <= 1:
                 raise ValueError(f"thresholds must lie between 0 and 1, got {threshold}")
-        self.thresholds = tuple(thresholds)
-        self.per_class = per_class
-        self.experience = experience
-        self.class_names = class_names
-        self.ties: Ties = ties
+        self.thresholds = tuple(self.thresholds)
         self.last: Evaluation | None = None
         self.history = StepHistory()
         self._labels_unchecked = False
@@ -243,62 +258,35 @@ class MultiLabelMetrics(PluginMetric):
             )
 
 
-def multilabel_metrics(
-    *,
-    thresholds: Sequence[float] = (0.8, 0.5),
-    per_class: bool = False,
-    experience: bool = False,
-    class_names: Sequence[str] | None = None,
-    ties: Ties = "sklearn",
-) -> list[PluginMetric]:
+def multilabel_metrics(**options: Unpack[MetricOptions]) -> list[PluginMetric]:
     """The metrics of the multi-label field for an Avalanche ``EvaluationPlugin``.
 
     Keys look like ``mAP_Stream/eval_phase/test_stream`` and ``CF1@0.8_Stream/eval_phase/test_stream``;
     :func:`read_metrics` reads them back by plain name. Values are fractions.
 
     Args:
-        thresholds: Probabilities above which a class counts as predicted; the literature uses 0.8.
-        per_class: Also emit the AP of each class that has positives.
-        experience: Also score each experience of an evaluation on its own.
-        class_names: Names in order of learning for the keys of ``per_class``; by default, numbers.
-        ties: See :func:`~rebll_avalanche.metrics.functional.average_precision`.
+        **options: ``thresholds`` above which a class counts as predicted (0.8 and 0.5); ``per_class``
+            and ``experience`` for more keys; ``class_names``; ``ties``. See
+            :class:`~rebll_avalanche.metrics.MultiLabelMetrics`.
     """
-    metric = MultiLabelMetrics(
-        thresholds=thresholds,
-        per_class=per_class,
-        experience=experience,
-        class_names=class_names,
-        ties=ties,
-    )
-    return [metric]
+    return [MultiLabelMetrics(**options)]
 
 
 def multilabel_evaluator(
     *metrics: PluginMetric | Sequence[PluginMetric],
-    thresholds: Sequence[float] = (0.8, 0.5),
-    per_class: bool = False,
-    experience: bool = False,
-    class_names: Sequence[str] | None = None,
-    ties: Ties = "sklearn",
     loss: bool = True,
     loggers: BaseLogger | Sequence[BaseLogger] | Callable[[], Sequence[BaseLogger]] = (),
+    **options: Unpack[MetricOptions],
 ) -> EvaluationPlugin:
     """Build an evaluator with multi-label metrics and the loss, silent unless loggers are given.
 
     Args:
         *metrics: Further Avalanche metrics, such as ``timing_metrics(epoch=True)``.
-        thresholds: See :func:`multilabel_metrics`, also for ``per_class``, ``experience``,
-            ``class_names`` and ``ties``.
         loss: Include the loss, per training epoch and per evaluation.
         loggers: As for ``EvaluationPlugin``.
+        **options: See :func:`multilabel_metrics`.
     """
-    own = multilabel_metrics(
-        thresholds=thresholds,
-        per_class=per_class,
-        experience=experience,
-        class_names=class_names,
-        ties=ties,
-    )
+    own = multilabel_metrics(**options)
     for metric in metrics:
         for part in metric if isinstance(metric, list | tuple) else [metric]:
             if not isinstance(part, PluginMetric):

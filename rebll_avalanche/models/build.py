@@ -18,7 +18,7 @@ from rebll_avalanche.models.heads import GrowingHead, GrowingLinear
 from rebll_avalanche.models.lanes import LanedViT, LaneHead
 from rebll_avalanche.models.network import MultiLabelModel
 from rebll_avalanche.models.prompts import PromptedViT, PromptHead
-from rebll_avalanche.models.quick import quicken
+from rebll_avalanche.models.quick import put, quicken
 from rebll_avalanche.models.small_cnn import SmallCNN
 from rebll_avalanche.models.timm_import import import_timm
 from rebll_avalanche.models.weights import load_backbone_weights, pypi_weights_file
@@ -169,9 +169,8 @@ def _freeze_until(network: nn.Module, last: str) -> None:
 def _start_after(network: nn.Module, last: str) -> None:
     """Remove all modules up to and including ``last`` from a network that calls them in order."""
     names = {module: name for name, module in network.named_modules()}
-    for name in [names[module] for module in modules_until(network, last)]:
-        parent, _, child = name.rpartition(".")
-        setattr(network.get_submodule(parent), child, nn.Identity())
+    for module in modules_until(network, last):
+        put(network, names[module], nn.Identity())
 
 
 def modules_until(network: nn.Module, last: str) -> list[nn.Module]:

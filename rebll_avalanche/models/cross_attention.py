@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, interpolate, layer_norm, linear
 
-from rebll_avalanche.models.heads import GrowingHead, as_map
+from rebll_avalanche.models.heads import GrowingHead, as_map, per_class
 
 
 class TokenAttention(nn.Module):
@@ -29,7 +29,7 @@ class TokenAttention(nn.Module):
     """
 
     def __init__(
-        self, in_features: int, *, dim: int, num_heads: int, grid: int, mlp_ratio: int
+        self, in_features: int, dim: int, *, num_heads: int = 8, grid: int = 7, mlp_ratio: int = 4
     ) -> None:
         super().__init__()
         if dim % num_heads:
@@ -117,26 +117,14 @@ class GrowingCrossAttention(GrowingHead):
     Args:
         in_features: Channels of the feature map.
         dim: Length of a token.
-        num_heads: Attention heads; must divide ``dim``.
-        grid: Side of the learned position grid; other map sizes are interpolated from it.
-        mlp_ratio: Width of the hidden layer relative to ``dim``.
+        **attention: Further parameters of :class:`TokenAttention`.
     """
 
     session_sizes: Tensor
 
-    def __init__(
-        self,
-        in_features: int,
-        *,
-        dim: int = 384,
-        num_heads: int = 8,
-        grid: int = 7,
-        mlp_ratio: int = 4,
-    ) -> None:
+    def __init__(self, in_features: int, *, dim: int = 384, **attention: int) -> None:
         super().__init__()
-        self.attention = TokenAttention(
-            in_features, dim=dim, num_heads=num_heads, grid=grid, mlp_ratio=mlp_ratio
-        )
+        self.attention = TokenAttention(in_features, dim, **attention)
         # Frozen parameters of earlier experiences, and trained ones of the current experience.
         self.old_tokens = _frozen(torch.empty(0, dim))
         self.old_weight = _frozen(torch.empty(0, dim))
@@ -192,10 +180,7 @@ class GrowingCrossAttention(GrowingHead):
         return torch.cat([self.old_weight, self.weight])
 
     def _per_class(self, per_session: Tensor) -> Tensor:
-        """Repeat each experience's entry along dimension 1 for every class that it added."""
-        places = torch.arange(self.num_classes, device=per_session.device)
-        experience_of = (places[:, None] >= self.session_sizes.cumsum(dim=0)).sum(dim=1)
-        return per_session.index_select(1, experience_of)
+        return per_class(per_session, self.session_sizes, self.num_classes)
 
 
 def small(*shape: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -24,6 +25,32 @@ def enlarged(old: Tensor, shape: tuple[int, ...], fill: Tensor) -> nn.Parameter:
     new = fill.detach().to(old).reshape(shape).clone()
     new[tuple(slice(0, size) for size in old.shape)] = old.detach()
     return nn.Parameter(new)
+
+
+def resize_for(module: nn.Module, state: Mapping[str, Tensor], prefix: str = "") -> None:
+    """Give a module's own parameters and buffers the shapes that they have in a saved state."""
+    tables: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+    for own in tables:
+        for name, here in own.items():
+            saved = state.get(prefix + name)
+            if here is None or saved is None or saved.shape == here.shape:
+                continue
+            empty = torch.empty_like(saved, device=here.device)
+            is_parameter = isinstance(here, nn.Parameter)
+            own[name] = nn.Parameter(empty, here.requires_grad) if is_parameter else empty
+
+
+def per_class(per_experience: Tensor, sizes: Tensor, classes: int) -> Tensor:
+    """Repeat each experience's entry along dimension 1 for every class that it added.
+
+    Args:
+        per_experience: ``[batch, experiences, ...]``.
+        sizes: Number of classes that each experience added.
+        classes: Their sum.
+    """
+    places = torch.arange(classes, device=per_experience.device)
+    experience_of = (places[:, None] >= sizes.cumsum(dim=0)).sum(dim=1)
+    return per_experience.index_select(1, experience_of)
 
 
 def as_map(features: Tensor) -> Tensor:
@@ -64,17 +91,7 @@ class GrowingHead(Adaptable):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         # A checkpoint is usually loaded into a new model, whose head is still empty.
-        for name, buffer in list(self._buffers.items()):
-            saved = state_dict.get(prefix + name)
-            if buffer is not None and saved is not None and saved.shape != buffer.shape:
-                self._buffers[name] = torch.empty_like(saved, device=buffer.device)
-        for name, parameter in list(self._parameters.items()):
-            saved = state_dict.get(prefix + name)
-            if parameter is not None and saved is not None and saved.shape != parameter.shape:
-                self._parameters[name] = nn.Parameter(
-                    torch.empty_like(saved, device=parameter.device),
-                    requires_grad=parameter.requires_grad,
-                )
+        resize_for(self, state_dict, prefix)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 

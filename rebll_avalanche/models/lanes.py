@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, scaled_dot_product_attention
 
 from rebll_avalanche.models.cross_attention import small
-from rebll_avalanche.models.heads import GrowingHead, GrowingLinear
+from rebll_avalanche.models.heads import GrowingHead, GrowingLinear, per_class
 from rebll_avalanche.models.transformer import OnFrozenTransformer
 
 
@@ -150,9 +150,8 @@ class LanedViT(OnFrozenTransformer, GrowingHead):
         features = normalize(self.network.norm(token), dim=2)
         left_out = len(self.lane_sizes) - features.shape[1]
         features = nn.functional.pad(features, (0, 0, left_out, 0))
-        places = torch.arange(self.num_classes, device=features.device)
-        lane_of = (places[:, None] >= self.lane_sizes.cumsum(dim=0)).sum(dim=1)
-        kept = torch.cat([features.index_select(1, lane_of), normalize(patches, dim=2)], dim=1)
+        lanes = per_class(features, self.lane_sizes, self.num_classes)
+        kept = torch.cat([lanes, normalize(patches, dim=2)], dim=1)
         return kept.transpose(1, 2).unsqueeze(2)
 
 

@@ -23,11 +23,7 @@ SMALLEST_SIDE = 64
 
 
 class QuickLinear(nn.Linear):
-    """A linear layer with the names, the parameters and the outputs of the one it replaces.
-
-    Args:
-        layer: Its parameters are shared.
-    """
+    """A linear layer with the names, the parameters and the outputs of the one it replaces."""
 
     def __init__(self, layer: nn.Linear) -> None:
         has_bias = layer.bias is not None

@@ -1,12 +1,41 @@
-"""Intermediate feature maps of a backbone, recorded during its forward pass."""
+"""Outputs of modules inside a network, recorded during its own forward pass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+
+class OutputTap:
+    """Keeps the last outputs of modules between :meth:`open` and :meth:`close`.
+
+    It is open for one forward pass at a time: a hook left on the model would be copied into teachers
+    and checkpoints.
+    """
+
+    def __init__(self) -> None:
+        self._handles: list[RemovableHandle] = []
+        self._outputs: list[Any] = []
+
+    def open(self, *modules: nn.Module) -> None:
+        """Add the hooks; call it in ``before_forward``."""
+        self.close()
+        self._outputs = [None] * len(modules)
+        for place, module in enumerate(modules):
+            self._handles.append(module.register_forward_hook(partial(self._keep, place)))
+
+    def close(self) -> list[Any]:
+        """Remove the hooks and return the outputs; call it in ``after_forward``."""
+        for handle in self._handles:
+            handle.remove()
+        outputs, self._outputs, self._handles = self._outputs, [], []
+        return outputs
+
+    def _keep(self, place: int, _module: nn.Module, _inputs: Any, output: Any) -> None:
+        self._outputs[place] = output
 
 
 def stage_modules(backbone: nn.Module, last: int = 4) -> list[nn.Module]:
@@ -25,47 +54,20 @@ def stage_modules(backbone: nn.Module, last: int = 4) -> list[nn.Module]:
     return [network.get_submodule(name) for name in names if name][-last:] if network else []
 
 
-class FeatureTap:
-    """Keeps the feature maps of a model's last forward pass while its hooks are in place.
+class FeatureTap(OutputTap):
+    """Keeps the feature maps of a model's backbone."""
 
-    Attributes:
-        maps: Outputs of the stages, ``[batch, channels, h, w]`` each; transformers have none.
-        embedding: The last feature map, averaged over positions: ``[batch, channels]``.
-    """
+    def watch(self, model: Any) -> None:
+        """Add the hooks."""
+        self.open(*stage_modules(model.backbone), model.backbone)
 
-    def __init__(self) -> None:
-        self.maps: list[Tensor] = []
-        self.embedding: Tensor | None = None
-        self._handles: list[Any] = []
+    def features(self) -> tuple[list[Tensor], Tensor]:
+        """Remove the hooks.
 
-    def open(self, model: Any) -> None:
-        """Add hooks to ``model.backbone``."""
-        self.close()
-        self.maps, self.embedding = [], None
-        for module in stage_modules(model.backbone):
-            self._handles.append(module.register_forward_hook(self._keep_map))
-        self._handles.append(model.backbone.register_forward_hook(self._keep_embedding))
-
-    def close(self) -> None:
-        """Remove the hooks, which must not be copied with the model."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-
-    def _keep_map(self, module: nn.Module, inputs: Any, output: Tensor) -> None:
-        if output.ndim == 4:
-            self.maps.append(output)
-
-    def _keep_embedding(self, module: nn.Module, inputs: Any, output: Tensor) -> None:
-        self.embedding = output.mean(dim=(2, 3)) if output.ndim == 4 else output
-
-
-@contextmanager
-def tapped(model: Any) -> Iterator[FeatureTap]:
-    """Record a model's feature maps inside a ``with`` block."""
-    tap = FeatureTap()
-    tap.open(model)
-    try:
-        yield tap
-    finally:
-        tap.close()
+        Returns:
+            The outputs of the stages, ``[batch, channels, h, w]`` each, of which transformers have none;
+            and the last feature map, averaged over positions.
+        """
+        *maps, last = self.close()
+        maps = [output for output in maps if output.ndim == 4]
+        return maps, last.mean(dim=(2, 3)) if last.ndim == 4 else last

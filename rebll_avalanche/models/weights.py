@@ -106,17 +106,10 @@ def load_backbone_weights(backbone: nn.Module, path: Path, *, by_position: bool 
             f"{path.name} does not fit the backbone: "
             f"{len(missing)} tensors missing {missing[:3]}, {len(wrong)} of another shape {wrong[:3]}"
         )
-    broken = [
-        name
-        for name in wanted
-        if saved[name].is_floating_point() and not bool(saved[name].isfinite().all())
-    ]
-    if broken:
-        raise DamagedError(
-            f"{path} has non-finite values in {len(broken)} tensors, such as {broken[0]}; "
-            "download it again"
-        )
-    backbone.load_state_dict({name: saved[name] for name in wanted})
+    chosen = {name: saved[name] for name in wanted}
+    if broken := not_finite(chosen):
+        raise DamagedError(f"{path} has non-finite values, in {broken}; download it again")
+    backbone.load_state_dict(chosen)
 
 
 def not_finite(tensors: dict[str, Tensor]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
@@ -10,17 +11,8 @@ from torch import Tensor
 from rebll_avalanche.arguments import check_number
 from rebll_avalanche.labels import seen_columns, where_unknown
 from rebll_avalanche.losses import akd_loss, cls_loss, posterior_from_score, probability
-from rebll_avalanche.plugins.criterion import (
-    check_steerable,
-    install_criterion,
-    restore_criterion,
-)
-from rebll_avalanche.plugins.options import (
-    Exponent,
-    Reduction,
-    check_not_negative,
-    decay_exponent,
-)
+from rebll_avalanche.plugins.criterion import check_steerable, install_criterion, restore_criterion
+from rebll_avalanche.plugins.options import Exponent, Reduction, check_not_negative, decay_exponent
 from rebll_avalanche.plugins.teacher import TaughtPlugin
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Strategy
@@ -30,6 +22,7 @@ from rebll_avalanche.words import check_choice
 TeacherTargets = Literal["printed", "corrected"]
 
 
+@dataclass(kw_only=True, eq=False)
 class AKDPlugin(TaughtPlugin, supports_distributed=True):  # type: ignore[call-arg]
     r"""Trains with :math:`\lambda L_{cls} + (1 - \lambda) L_{akd}` (equations 3 to 6).
 
@@ -50,28 +43,20 @@ class AKDPlugin(TaughtPlugin, supports_distributed=True):  # type: ignore[call-a
         detach_weight: Stop the gradient through the weight ``(1 - p)^g``.
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.2,
-        lambda_akd: float = 0.15,
-        exponent: Exponent = "adaptive",
-        teacher_targets: TeacherTargets = "printed",
-        reduction: Reduction = "mean",
-        detach_weight: bool = False,
-    ) -> None:
+    alpha: float = 1.2
+    lambda_akd: float = 0.15
+    exponent: Exponent = "adaptive"
+    teacher_targets: TeacherTargets = "printed"
+    reduction: Reduction = "mean"
+    detach_weight: bool = False
+
+    def __post_init__(self) -> None:
         super().__init__()
-        check_not_negative(alpha=alpha)
-        check_number("lambda_akd", lambda_akd, 0, 1)
-        check_choice("exponent", exponent, get_args(Exponent))
-        check_choice("teacher_targets", teacher_targets, get_args(TeacherTargets))
-        check_choice("reduction", reduction, get_args(Reduction))
-        self.alpha = alpha
-        self.lambda_akd = lambda_akd
-        self.exponent = exponent
-        self.teacher_targets = teacher_targets
-        self.reduction = reduction
-        self.detach_weight = detach_weight
+        check_not_negative(alpha=self.alpha)
+        check_number("lambda_akd", self.lambda_akd, 0, 1)
+        check_choice("exponent", self.exponent, get_args(Exponent))
+        check_choice("teacher_targets", self.teacher_targets, get_args(TeacherTargets))
+        check_choice("reduction", self.reduction, get_args(Reduction))
         self.terms = LossTerms()
         self._exponent_now = 0.0
         self._cls_now = torch.zeros(())

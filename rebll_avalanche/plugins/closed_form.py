@@ -84,7 +84,7 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
         vectors = expanded(model.head, model.features(images))
         logits: Tensor = nn.functional.linear(vectors, model.head.weight, model.head.bias)
         places = None
-        if self.learner.options["calibration"] == "logistic" and model.has_windows(images):
+        if self.learner.calibration == "logistic" and model.has_windows(images):
             of_places = expanded(model.head, model.features(images.flatten(0, 1)))
             places = of_places.unflatten(0, images.shape[:2]).cpu()
         known = self.learner.records is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 from torch.nn.functional import pad
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.labels import UNKNOWN, annotated, seen_columns
 from rebll_avalanche.losses import bce_loss
 from rebll_avalanche.memory import Memory
@@ -33,6 +35,7 @@ def stored_logit_loss(logits: Tensor, stored: Tensor) -> Tensor:
     return difference.square().sum() / known.sum().clamp(min=1)
 
 
+@dataclass(kw_only=True, eq=False)
 class DERPlusPlusPlugin(SupervisedPlugin):
     r"""DER++, dark experience replay with labels, for growing heads and partial labels.
 
@@ -51,23 +54,17 @@ class DERPlusPlusPlugin(SupervisedPlugin):
         policy: Which images stay in memory.
     """
 
-    def __init__(
-        self,
-        *,
-        mem_size: int = 40,
-        batch_size_mem: int = 64,
-        alpha: float = 0.5,
-        beta: float = 0.5,
-        policy: PolicyName | SamplingPolicy = "reservoir",
-    ) -> None:
+    mem_size: int = 40
+    batch_size_mem: int = 64
+    alpha: float = 0.5
+    beta: float = 0.5
+    policy: PolicyName | SamplingPolicy = "reservoir"
+
+    def __post_init__(self) -> None:
         super().__init__()
-        check_not_negative(alpha=alpha, beta=beta)
-        if batch_size_mem < 1:
-            raise ValueError(f"batch_size_mem must be at least 1, got {batch_size_mem}")
-        self.batch_size_mem = batch_size_mem
-        self.alpha = alpha
-        self.beta = beta
-        self.memory = Memory(mem_size, policy)
+        check_not_negative(alpha=self.alpha, beta=self.beta)
+        check_number("batch_size_mem", self.batch_size_mem, 1, whole=True)
+        self.memory = Memory(self.mem_size, self.policy)
         self.logits = torch.empty(0, 0)
         self.terms = LossTerms()
 

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, logsigmoid
 
-from rebll_avalanche.labels import (
-    annotated,
-    label_matrix,
-    seen_columns,
-    where_unknown,
-)
+from rebll_avalanche.arguments import check_number
+from rebll_avalanche.labels import annotated, label_matrix, seen_columns, where_unknown
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.memory.sampling import PolicyName, SamplingPolicy
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
-from rebll_avalanche.plugins.criterion import (
-    check_steerable,
-    install_criterion,
-    restore_criterion,
-)
-from rebll_avalanche.plugins.networks import check_learnable
+from rebll_avalanche.models.stages import OutputTap
+from rebll_avalanche.plugins.criterion import check_steerable, install_criterion, restore_criterion
 from rebll_avalanche.plugins.options import check_not_negative
-from rebll_avalanche.plugins.tap import OutputTap
-from rebll_avalanche.plugins.teacher import Teacher, share_teacher
+from rebll_avalanche.plugins.teacher import TaughtPlugin
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import annotated_classes, class_range
@@ -66,7 +57,8 @@ def pseudo_label_threshold(probability: Tensor, labels_per_image: float) -> floa
     return float(ranked[wanted])
 
 
-class KRTPlugin(SupervisedPlugin):
+@dataclass(kw_only=True, eq=False)
+class KRTPlugin(TaughtPlugin):
     r"""Trains with :math:`L_{asl} + \lambda \sqrt{n / n_t}\, (1 - \cos(e^{old}, e))`.
 
     L_asl covers all seen classes: annotated ones with their labels, other earlier ones with
@@ -90,54 +82,44 @@ class KRTPlugin(SupervisedPlugin):
         policy: Which images stay in memory.
     """
 
-    def __init__(
-        self,
-        *,
-        lambda_token: float = 80.0,
-        labels_per_image: float = 1.4,
-        exponent: float = 4.0,
-        margin: float = 0.05,
-        mem_size: int = 0,
-        batch_size_mem: int = 64,
-        policy: PolicyName | SamplingPolicy = "reservoir",
-    ) -> None:
+    lambda_token: float = 80.0
+    labels_per_image: float = 1.4
+    exponent: float = 4.0
+    margin: float = 0.05
+    mem_size: int = 0
+    batch_size_mem: int = 64
+    policy: PolicyName | SamplingPolicy = "reservoir"
+
+    def __post_init__(self) -> None:
         super().__init__()
-        check_not_negative(lambda_token=lambda_token, exponent=exponent)
-        if not 0 <= margin < 1:
-            raise ValueError(f"margin must be at least 0 and below 1, got {margin}")
-        if batch_size_mem < 1:
-            raise ValueError(f"batch_size_mem must be at least 1, got {batch_size_mem}")
-        if labels_per_image <= 0:
-            raise ValueError(f"labels_per_image must be positive, got {labels_per_image}")
-        self.lambda_token = lambda_token
-        self.labels_per_image = labels_per_image
-        self.exponent = exponent
-        self.margin = margin
-        self.batch_size_mem = batch_size_mem
-        self.memory = Memory(mem_size, policy)
-        self.teacher = Teacher()
+        check_not_negative(lambda_token=self.lambda_token, exponent=self.exponent)
+        check_number("batch_size_mem", self.batch_size_mem, 1, whole=True)
+        if not 0 <= self.margin < 1:
+            raise ValueError(f"margin must be at least 0 and below 1, got {self.margin}")
+        if self.labels_per_image <= 0:
+            raise ValueError(f"labels_per_image must be positive, got {self.labels_per_image}")
+        self.memory = Memory(self.mem_size, self.policy)
         self.terms = LossTerms()
         self.threshold = 0.5
         self._tap = OutputTap()
         self._embeddings: Tensor | None = None
-        self._lo = self._hi = 0
+        self._seen_classes = 0
         self._token_weight = 0.0
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Check the network and share one teacher with the other plugins."""
         check_steerable(strategy, self)
         _attention_head(strategy.model)
-        self.teacher = share_teacher(strategy, self.teacher)
+        super().before_training(strategy, **kwargs)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Activate the teacher, set its pseudo-label threshold, install the asymmetric loss."""
-        check_learnable(strategy)
-        self.teacher.begin_experience(strategy)
+        super().before_training_exp(strategy, **kwargs)
         self.memory.bind(strategy.experience)
-        self._lo, self._hi = class_range(strategy.experience)
+        _, self._seen_classes = class_range(strategy.experience)
         size = max(len(annotated_classes(strategy.experience)), 1)
-        self._token_weight = self.lambda_token * math.sqrt(self._hi / size)
-        if self.teacher.model is not None and self._lo:
+        self._token_weight = self.lambda_token * math.sqrt(self._seen_classes / size)
+        if self.distils:
             self.threshold = self._find_threshold(strategy)
         install_criterion(strategy, self._base_loss)
 
@@ -145,8 +127,8 @@ class KRTPlugin(SupervisedPlugin):
         found = []
         for batch in strategy.dataloader:
             logits = self.teacher.logits(batch[0].to(strategy.device))
-            found.append(logits[:, : self._lo].float().sigmoid().cpu())
-        share = self._lo / label_matrix(strategy.experience.dataset).shape[1]
+            found.append(logits[:, : self.old_classes].float().sigmoid().cpu())
+        share = self.old_classes / label_matrix(strategy.experience.dataset).shape[1]
         return pseudo_label_threshold(torch.cat(found), self.labels_per_image * share)
 
     def _base_loss(self, logits: Tensor, targets: Tensor, reduction: str) -> Tensor:
@@ -162,12 +144,12 @@ class KRTPlugin(SupervisedPlugin):
 
     def after_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Record the embeddings of this batch."""
-        self._embeddings = self._tap.close()
+        (self._embeddings,) = self._tap.close()
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add the pseudo-labelled columns, the token distillation and replay."""
         embeddings, self._embeddings = self._embeddings, None
-        if self.teacher.model is None or not self._lo or embeddings is None:
+        if not self.distils or embeddings is None:
             return
         moved = self._add_pseudo_labels(
             strategy, strategy.mb_x, strategy.mb_y, strategy.mb_output, embeddings
@@ -176,7 +158,7 @@ class KRTPlugin(SupervisedPlugin):
             images, targets = self.memory.draw(self.batch_size_mem)
             images, targets = images.to(strategy.device), targets.to(strategy.device)
             logits, embeddings = _forward(strategy.model, images)
-            loss = self._asl(logits, targets[:, : self._hi]).sum()
+            loss = self._asl(logits, targets[:, : self._seen_classes]).sum()
             self.terms.record("replay", loss)
             strategy.loss += loss
             of_memory = self._add_pseudo_labels(strategy, images, targets, logits, embeddings)
@@ -195,7 +177,7 @@ class KRTPlugin(SupervisedPlugin):
         """Add the loss of the old columns; return how far each image's embeddings have moved."""
         with torch.no_grad():
             teacher_logits, teacher_embeddings = _forward(self.teacher.model, images)
-        old = slice(0, self._lo)
+        old = slice(0, self.old_classes)
         pseudo = (teacher_logits[:, old].float().sigmoid() > self.threshold).float()
         pseudo = self._asl(logits[:, old], where_unknown(pseudo, targets)).sum()
         self.terms.record("pseudo", pseudo)
@@ -207,7 +189,7 @@ class KRTPlugin(SupervisedPlugin):
         """Store images, and copy the model, the teacher of the next experience."""
         if self.memory.mem_size:
             self.memory.update(strategy.experience, strategy)
-        self.teacher.end_experience(strategy)
+        super().after_training_exp(strategy, **kwargs)
 
     def after_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Restore the strategy's own criterion."""
@@ -215,15 +197,12 @@ class KRTPlugin(SupervisedPlugin):
 
     def state_dict(self) -> dict[str, Any]:
         """Teacher, memory and threshold."""
-        return {
-            "teacher": self.teacher.state_dict(),
-            "memory": self.memory.state_dict(),
-            "threshold": self.threshold,
-        }
+        own = {"memory": self.memory.state_dict(), "threshold": self.threshold}
+        return super().state_dict() | own
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned."""
-        self.teacher.load_state_dict(state["teacher"])
+        super().load_state_dict(state)
         self.memory.load_state_dict(state["memory"])
         self.threshold = state["threshold"]
 
@@ -233,7 +212,7 @@ def _forward(model: Any, images: Tensor) -> tuple[Tensor, Tensor]:
     tap = OutputTap()
     tap.open(_attention_head(model).attention)
     logits: Tensor = model(images)
-    embeddings: Tensor = tap.close()
+    (embeddings,) = tap.close()
     return logits, embeddings
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,9 +10,9 @@ from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor
 
 from rebll_avalanche.models.prompts import PromptedViT, PromptPool
+from rebll_avalanche.models.stages import OutputTap
 from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.plugins.options import check_not_negative
-from rebll_avalanche.plugins.tap import OutputTap
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Strategy
 
@@ -31,6 +32,7 @@ def prompt_pool(strategy: Strategy) -> PromptPool:
     return backbone.pool
 
 
+@dataclass(kw_only=True, eq=False)
 class L2PPlugin(SupervisedPlugin):
     r"""Adds :math:`-\lambda \sum_k \cos(key_k, query)` over the prompts selected by an image.
 
@@ -42,11 +44,12 @@ class L2PPlugin(SupervisedPlugin):
         grad_clip: Maximum norm of the gradient; 0 disables clipping.
     """
 
-    def __init__(self, *, pull_weight: float = 0.5, grad_clip: float = 1.0) -> None:
+    pull_weight: float = 0.5
+    grad_clip: float = 1.0
+
+    def __post_init__(self) -> None:
         super().__init__()
-        check_not_negative(pull_weight=pull_weight, grad_clip=grad_clip)
-        self.pull_weight = pull_weight
-        self.grad_clip = grad_clip
+        check_not_negative(pull_weight=self.pull_weight, grad_clip=self.grad_clip)
         self.terms = LossTerms()
         self._tap = OutputTap()
         self._cosine: Tensor | None = None
@@ -62,7 +65,7 @@ class L2PPlugin(SupervisedPlugin):
 
     def after_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Record how close the selected keys were."""
-        _, self._cosine = self._tap.close()
+        ((_, self._cosine),) = self._tap.close()
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Pull the selected keys towards the images."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
-from rebll_avalanche.models.stages import FeatureTap, tapped
+from rebll_avalanche.models.stages import FeatureTap
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import TaughtPlugin
 from rebll_avalanche.plugins.terms import LossTerms
@@ -70,6 +70,7 @@ class PODPlugin(TaughtPlugin):
         self.flat_weight = flat_weight
         self.terms = LossTerms()
         self._tap = FeatureTap()
+        self._features: tuple[list[Tensor], Tensor] | None = None
         self._scale = 0.0
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
@@ -91,26 +92,27 @@ class PODPlugin(TaughtPlugin):
     def before_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Hook the student's feature maps, so that no second forward pass is needed."""
         if self.distils:
-            self._tap.open(strategy.model)
+            self._tap.watch(strategy.model)
 
     def after_forward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Remove the hooks."""
-        self._tap.close()
+        self._features = self._tap.features() if self.distils else None
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add the distillation."""
-        if not self.distils or self.teacher.model is None:
+        features, self._features = self._features, None
+        if features is None or self.teacher.model is None:
             return
-        with torch.no_grad(), tapped(self.teacher.model) as teacher:
+        maps, embedding = features
+        self._tap.watch(self.teacher.model)
+        with torch.no_grad():
             self.teacher.model(strategy.mb_x)
-        assert self._tap.embedding is not None
-        assert teacher.embedding is not None
-        flat = flat_loss(self._tap.embedding, teacher.embedding)
+        teacher_maps, teacher_embedding = self._tap.features()
+        flat = flat_loss(embedding, teacher_embedding)
         loss = self.flat_weight * flat
         self.terms.record("flat", flat)
-        if teacher.maps:
-            spatial = spatial_loss(self._tap.maps, teacher.maps)
+        if teacher_maps:
+            spatial = spatial_loss(maps, teacher_maps)
             loss = loss + self.spatial_weight * spatial
             self.terms.record("spatial", spatial)
         strategy.loss += self._scale * loss
-        self._tap = FeatureTap()  # free the feature maps before the optimizer steps

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
 import torch
-from avalanche.training.plugins import ReplayPlugin, SupervisedPlugin
+from avalanche.training.plugins import ReplayPlugin
 from torch import Tensor, nn
 
 from rebll_avalanche.arguments import check_number
@@ -16,15 +17,9 @@ from rebll_avalanche.losses import bce_loss, er_loss, probability
 from rebll_avalanche.memory import Memory, Provenance
 from rebll_avalanche.memory.sampling import PolicyName, SamplingPolicy
 from rebll_avalanche.plugins.criterion import check_steerable
-from rebll_avalanche.plugins.networks import check_learnable
-from rebll_avalanche.plugins.options import (
-    Exponent,
-    Reduction,
-    check_not_negative,
-    decay_exponent,
-)
+from rebll_avalanche.plugins.options import Exponent, Reduction, check_not_negative, decay_exponent
 from rebll_avalanche.plugins.relabel_rules import Rule, StreamShares, labels_from
-from rebll_avalanche.plugins.teacher import Teacher, forward_frozen, share_teacher
+from rebll_avalanche.plugins.teacher import TaughtPlugin, forward_frozen
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
@@ -33,7 +28,8 @@ from rebll_avalanche.words import check_choice
 ReplayLoss = Literal["er", "bce"]
 
 
-class OnlineRelabelPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
+@dataclass(kw_only=True, eq=False)
+class OnlineRelabelPlugin(TaughtPlugin, supports_distributed=True):  # type: ignore[call-arg]
     r"""Adds :math:`\lambda_{er} L_{er}` on a memory with completed labels (equations 7 and 8).
 
     When experience t ends, some of its images enter memory. The previous model labels their earlier
@@ -64,55 +60,42 @@ class OnlineRelabelPlugin(SupervisedPlugin, supports_distributed=True):  # type:
         detach_weight: Stop the gradient through the weight ``p^b``.
     """
 
-    def __init__(
-        self,
-        *,
-        mem_size: int = 40,
-        batch_size_mem: int = 64,
-        beta: float = 0.7,
-        lambda_er: float = 0.30,
-        lambda_new: float = 0.0,
-        relabel_threshold: float = 0.8,
-        exponent: Exponent = "adaptive",
-        replay_loss: ReplayLoss = "er",
-        relabel: bool = True,
-        relabel_by: Rule = "score",
-        alpha: float = 1.2,
-        policy: PolicyName | SamplingPolicy = "reservoir",
-        reduction: Reduction = "mean",
-        detach_weight: bool = False,
-    ) -> None:
+    mem_size: int = 40
+    batch_size_mem: int = 64
+    beta: float = 0.7
+    lambda_er: float = 0.30
+    lambda_new: float = 0.0
+    relabel_threshold: float = 0.8
+    exponent: Exponent = "adaptive"
+    replay_loss: ReplayLoss = "er"
+    relabel: bool = True
+    relabel_by: Rule = "score"
+    alpha: float = 1.2
+    policy: PolicyName | SamplingPolicy = "reservoir"
+    reduction: Reduction = "mean"
+    detach_weight: bool = False
+
+    def __post_init__(self) -> None:
         super().__init__()
-        check_number("batch_size_mem", batch_size_mem, 1, whole=True)
-        check_not_negative(alpha=alpha, beta=beta, lambda_er=lambda_er, lambda_new=lambda_new)
-        check_number("relabel_threshold", relabel_threshold, 0, 1)
-        check_choice("exponent", exponent, get_args(Exponent))
-        check_choice("replay_loss", replay_loss, get_args(ReplayLoss))
-        check_choice("reduction", reduction, get_args(Reduction))
-        check_choice("relabel_by", relabel_by, get_args(Rule))
-        self.batch_size_mem = batch_size_mem
-        self.beta = beta
-        self.lambda_er = lambda_er
-        self.lambda_new = lambda_new
-        self.relabel_threshold = relabel_threshold
-        self.exponent = exponent
-        self.replay_loss = replay_loss
-        self.relabel = relabel
-        self.relabel_by = relabel_by
-        self.alpha = alpha
-        self.reduction = reduction
-        self.detach_weight = detach_weight
-        self.memory = Memory(mem_size, policy)
+        check_number("batch_size_mem", self.batch_size_mem, 1, whole=True)
+        check_not_negative(
+            alpha=self.alpha, beta=self.beta, lambda_er=self.lambda_er, lambda_new=self.lambda_new
+        )
+        check_number("relabel_threshold", self.relabel_threshold, 0, 1)
+        check_choice("exponent", self.exponent, get_args(Exponent))
+        check_choice("replay_loss", self.replay_loss, get_args(ReplayLoss))
+        check_choice("reduction", self.reduction, get_args(Reduction))
+        check_choice("relabel_by", self.relabel_by, get_args(Rule))
+        self.memory = Memory(self.mem_size, self.policy)
         self.shares = StreamShares()
-        self.teacher = Teacher()
         self.terms = LossTerms()
-        self._old_classes = self._seen_classes = 0
+        self._seen_classes = 0
         self._exponent_now = 0.0
 
     def before_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Share one teacher with the other plugins; warn if memory is replayed twice."""
         check_steerable(strategy, self)
-        self.teacher = share_teacher(strategy, self.teacher)
+        super().before_training(strategy, **kwargs)
         if any(isinstance(plugin, ReplayPlugin) for plugin in strategy.plugins):
             warnings.warn(
                 "this strategy replays through Avalanche's ReplayPlugin and through "
@@ -122,18 +105,17 @@ class OnlineRelabelPlugin(SupervisedPlugin, supports_distributed=True):  # type:
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Set the exponent for the number of seen classes."""
-        check_learnable(strategy)
-        self.teacher.begin_experience(strategy)
+        super().before_training_exp(strategy, **kwargs)
         self.memory.bind(strategy.experience)
-        self._old_classes, self._seen_classes = class_range(strategy.experience)
+        _, self._seen_classes = class_range(strategy.experience)
         factor = self.beta if self.replay_loss == "er" else 0.0
         self._exponent_now = decay_exponent(self.exponent, factor, self._seen_classes)
 
     def before_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Replay a batch of memory."""
-        if not len(self.memory) or not self._old_classes:
+        if not len(self.memory) or not self.old_classes:
             return
-        old = slice(0, self._old_classes)
+        old = slice(0, self.old_classes)
         images, labels = (
             _sent(part, strategy.device) for part in self.memory.draw(self.batch_size_mem)
         )
@@ -147,8 +129,8 @@ class OnlineRelabelPlugin(SupervisedPlugin, supports_distributed=True):  # type:
         )
         self.terms.record("er", loss)
         strategy.loss += self.lambda_er * loss
-        if self.lambda_new and self._seen_classes > self._old_classes:
-            new = slice(self._old_classes, self._seen_classes)
+        if self.lambda_new and self._seen_classes > self.old_classes:
+            new = slice(self.old_classes, self._seen_classes)
             absent = labels[:, new].nan_to_num(nan=0.0)
             loss = bce_loss(logits[:, new], absent, reduction=self.reduction)
             self.terms.record("new", loss)
@@ -156,7 +138,7 @@ class OnlineRelabelPlugin(SupervisedPlugin, supports_distributed=True):  # type:
 
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Sample the experience into memory, then fill in missing labels."""
-        self.teacher.end_experience(strategy)
+        super().after_training_exp(strategy, **kwargs)
         if self.memory.mem_size:
             self.memory.update(strategy.experience, strategy)
             self.shares.add(label_matrix(strategy.experience.dataset))
@@ -194,16 +176,13 @@ class OnlineRelabelPlugin(SupervisedPlugin, supports_distributed=True):  # type:
 
     def state_dict(self) -> dict[str, Any]:
         """Memory, teacher, and class counts."""
-        return {
-            "memory": self.memory.state_dict(),
-            "teacher": self.teacher.state_dict(),
-            "shares": self.shares.state_dict(),
-        }
+        own = {"memory": self.memory.state_dict(), "shares": self.shares.state_dict()}
+        return super().state_dict() | own
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned."""
+        super().load_state_dict(state)
         self.memory.load_state_dict(state["memory"])
-        self.teacher.load_state_dict(state["teacher"])
         self.shares.load_state_dict(state["shares"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import OneCycleLR
 
-from rebll_avalanche.arguments import check_number
+from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.words import check_choice
 
@@ -49,12 +50,7 @@ def build_optimizer(
     check_choice("name", name, tuple(OPTIMIZERS))
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch module, got {type(model).__name__}")
-    for argument, value in {
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "backbone_lr_scale": backbone_lr_scale,
-    }.items():
-        check_number(argument, value, 0)
+    check_not_negative(lr=lr, weight_decay=weight_decay, backbone_lr_scale=backbone_lr_scale)
     head = {id(p) for p in getattr(model, "head", nn.Identity()).parameters()}
     groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
     for parameter in model.parameters():
@@ -74,6 +70,7 @@ def build_optimizer(
     )
 
 
+@dataclass(kw_only=True, eq=False)
 class SchedulePlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Starts every experience with a fresh optimizer state and learning-rate schedule.
 
@@ -85,18 +82,13 @@ class SchedulePlugin(SupervisedPlugin, supports_distributed=True):  # type: igno
             more than any loss can prevent.
     """
 
-    def __init__(
-        self,
-        *,
-        schedule: str = "onecycle",
-        later_lr_scale: float = 1.0,
-        later_backbone_lr_scale: float = 1.0,
-    ) -> None:
+    schedule: str = "onecycle"
+    later_lr_scale: float = 1.0
+    later_backbone_lr_scale: float = 1.0
+
+    def __post_init__(self) -> None:
         super().__init__()
-        check_choice("schedule", schedule, ("onecycle", "constant"))
-        self.schedule = schedule
-        self.later_lr_scale = later_lr_scale
-        self.later_backbone_lr_scale = later_backbone_lr_scale
+        check_choice("schedule", self.schedule, ("onecycle", "constant"))
         self._base_rates: list[float] | None = None
         self._scheduler: OneCycleLR | None = None
 

@@ -9,6 +9,7 @@ import torch
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor, nn
 
+from rebll_avalanche.models.heads import resize_for
 from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
@@ -146,16 +147,8 @@ def forward_frozen(model: nn.Module, batch: Tensor) -> Tensor:
 
 def load_resized(module: nn.Module, state: dict[str, Tensor]) -> None:
     """Load the weights of a network that differs only in the width of its head."""
-    for name, saved in state.items():
-        owner_name, _, attribute = name.rpartition(".")
-        owner = module.get_submodule(owner_name)
-        here = getattr(owner, attribute)
-        if here.shape != saved.shape:
-            empty = torch.empty_like(saved, device=here.device)
-            parameter = isinstance(here, nn.Parameter)
-            setattr(
-                owner, attribute, nn.Parameter(empty, here.requires_grad) if parameter else empty
-            )
+    for name, part in module.named_modules():
+        resize_for(part, state, f"{name}." if name else "")
     module.load_state_dict(state)
 
 

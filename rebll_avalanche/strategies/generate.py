@@ -82,8 +82,8 @@ class _Source:
         """The source of a stub with sorted imports."""
         sections: dict[int, list[str]] = defaultdict(list)
         for module, names in sorted(self.imports.items()):
-            own, standard = "rebll_avalanche", ("collections", "typing")
-            order = 2 if module.startswith(own) else 0 if module.startswith(standard) else 1
+            room = module.split(".")[0]
+            order = {"collections": 0, "typing": 0, "rebll_avalanche": 2}.get(room, 1)
             sections[order].append(f"from {module} import {', '.join(sorted(names))}")
         imports = ["\n".join(lines) for _, lines in sorted(sections.items())]
         return HEADER + "\n\n".join([*imports, "\n".join(body)]) + "\n"
@@ -110,7 +110,14 @@ def _strategies_stub() -> str:
     """Stub of the strategies made from plugins."""
     source = _Source()
     source.of(MethodStrategy)
-    lines: list[str] = []
+    source.imports["typing_extensions"] |= {"Required", "TypedDict", "Unpack"}
+    shared = signature_of(MethodStrategy).parameters
+    lines = ["class Shared(TypedDict, total=False):"]
+    for entry in shared.values():
+        written = source.of(entry.annotation)
+        needed = entry.default is inspect.Parameter.empty
+        lines += [f"    {entry.name}: {f'Required[{written}]' if needed else written}"]
+    lines += [""]
     for name, kind in vars(methods).items():
         if getattr(kind, "__module__", "") == methods.__name__:
             lines += [f"class {name}(MethodStrategy):"]
@@ -118,12 +125,10 @@ def _strategies_stub() -> str:
                 f"    {attribute}: {source.of(_made_by(part))}"
                 for attribute, part in kind.parts.items()
             ]
-            lines += ["    def __init__(", "        self,", "        *,"]
-            lines += [
-                f"        {_parameter(entry, source)},"
-                for entry in signature_of(kind).parameters.values()
-            ]
-            lines += ["    ) -> None: ...", ""]
+            own = [e for e in signature_of(kind).parameters.values() if e.name not in shared]
+            lines += ["    def __init__(", "        self,"] + (["        *,"] if own else [])
+            lines += [f"        {_parameter(entry, source)}," for entry in own]
+            lines += ["        **shared: Unpack[Shared],", "    ) -> None: ...", ""]
     return source.file(lines[:-1])
 
 

@@ -9,6 +9,7 @@ from avalanche.training.storage_policy import ExemplarsBuffer
 from torch import device
 from torch.nn.modules.module import Module
 from torch.optim.optimizer import Optimizer
+from typing_extensions import Required, TypedDict, Unpack
 
 from rebll_avalanche.memory.sampling import SamplingPolicy
 from rebll_avalanche.plugins.agcn import AGCNPlugin
@@ -25,6 +26,19 @@ from rebll_avalanche.plugins.rebll import RebLLPlugin
 from rebll_avalanche.plugins.relabel import OnlineRelabelPlugin
 from rebll_avalanche.plugins.si import CopyingSIPlugin
 from rebll_avalanche.strategies.template import MethodStrategy
+
+class Shared(TypedDict, total=False):
+    plugins: Sequence[SupervisedPlugin] | None
+    model: Required[Module]
+    optimizer: Required[Optimizer]
+    criterion: Module | None
+    train_mb_size: int
+    train_epochs: int
+    eval_mb_size: int | None
+    device: str | device
+    evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin]
+    eval_every: int
+    peval_mode: str
 
 class RebLL(MethodStrategy):
     rebll: RebLLPlugin
@@ -50,17 +64,7 @@ class RebLL(MethodStrategy):
         relabel: bool = True,
         relabel_by: Literal["score", "posterior", "prevalence", "soft", "adaptive"] = "score",
         policy: Literal["reservoir", "prs", "ocdm", "herding"] | SamplingPolicy = "reservoir",
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        model: Module,
-        optimizer: Optimizer,
-        criterion: Module | None = None,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | device = "cpu",
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = ...,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **shared: Unpack[Shared],
     ) -> None: ...
 
 class SigmoidLwF(MethodStrategy):
@@ -70,17 +74,7 @@ class SigmoidLwF(MethodStrategy):
         *,
         alpha: float = 1.0,
         temperature: float = 2.0,
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        model: Module,
-        optimizer: Optimizer,
-        criterion: Module | None = None,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | device = "cpu",
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = ...,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **shared: Unpack[Shared],
     ) -> None: ...
 
 class SoftmaxLwF(MethodStrategy):
@@ -90,17 +84,7 @@ class SoftmaxLwF(MethodStrategy):
         *,
         alpha: float = 1.0,
         temperature: float = 2.0,
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        model: Module,
-        optimizer: Optimizer,
-        criterion: Module | None = None,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | device = "cpu",
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = ...,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **shared: Unpack[Shared],
     ) -> None: ...
 
 class PODNet(MethodStrategy):
@@ -112,17 +96,7 @@ class PODNet(MethodStrategy):
         mem_size: int = 40,
         spatial_weight: float = 3.0,
         flat_weight: float = 1.0,
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        model: Module,
-        optimizer: Optimizer,
-        criterion: Module | None = None,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | device = "cpu",
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = ...,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **shared: Unpack[Shared],
     ) -> None: ...
 
 class DERPlusPlus(MethodStrategy):
@@ -135,17 +109,7 @@ class DERPlusPlus(MethodStrategy):
         alpha: float = 0.5,
         beta: float = 0.5,
         policy: Literal["reservoir", "prs", "ocdm", "herding"] | SamplingPolicy = "reservoir",
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        model: Module,
-        optimizer: Optimizer,
-        criterion: Module | None = None,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | device = "cpu",
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = ...,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **shared: Unpack[Shared],
     ) -> None: ...
 
 class AGCN(MethodStrategy):
@@ -156,17 +120,7 @@ class AGCN(MethodStrategy):
         classification_weight: float = 0.15,
         relationship_weight: float = 1000.0,
         soft_labels: Literal["softmax", "sigmoid"] = "softmax",
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        model: Module,
-        optimizer: Optimizer,
-        criterion: Module | None = None,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | device = "cpu",
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = ...,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **shared: Unpack[Shared],
     ) -> None: ...
 
 class CSC(MethodStrategy):
@@ -181,17 +135,7 @@ class CSC(MethodStrategy):
         entropy_reduction: Literal["mean", "class_sum"] = "class_sum",
         mem_size: int = 0,
         replay_weight: float = 0.5,
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        model: Module,
-        optimizer: Optimizer,
-        criterion: Module | None = None,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | device = "cpu",
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = ...,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **shared: Unpack[Shared],
     ) -> None: ...
 
 class KRT(MethodStrategy):
@@ -206,17 +150,7 @@ class KRT(MethodStrategy):
         mem_size: int = 0,
         batch_size_mem: int = 64,
         policy: Literal["reservoir", "prs", "ocdm", "herding"] | SamplingPolicy = "reservoir",
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        model: Module,
-        optimizer: Optimizer,
-        criterion: Module | None = None,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | device = "cpu",
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = ...,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **shared: Unpack[Shared],
     ) -> None: ...
 
 class L2P(MethodStrategy):
@@ -229,35 +163,14 @@ class L2P(MethodStrategy):
         grad_clip: float = 1.0,
         mem_size: int = 0,
         replay_weight: float = 1.0,
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        model: Module,
-        optimizer: Optimizer,
-        criterion: Module | None = None,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | device = "cpu",
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = ...,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **shared: Unpack[Shared],
     ) -> None: ...
 
 class MultiLane(MethodStrategy):
     lanes: LanesPlugin
     def __init__(
         self,
-        *,
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        model: Module,
-        optimizer: Optimizer,
-        criterion: Module | None = None,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | device = "cpu",
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = ...,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **shared: Unpack[Shared],
     ) -> None: ...
 
 class AveragedGEM(MethodStrategy):
@@ -268,17 +181,7 @@ class AveragedGEM(MethodStrategy):
         *,
         mem_size: int = 40,
         sample_size: int = 64,
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        model: Module,
-        optimizer: Optimizer,
-        criterion: Module | None = None,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | device = "cpu",
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = ...,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **shared: Unpack[Shared],
     ) -> None: ...
 
 class BufferReplay(MethodStrategy):
@@ -288,17 +191,7 @@ class BufferReplay(MethodStrategy):
         *,
         buffer: Callable[[int], ExemplarsBuffer] = ...,
         mem_size: int = 40,
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        model: Module,
-        optimizer: Optimizer,
-        criterion: Module | None = None,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | device = "cpu",
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = ...,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **shared: Unpack[Shared],
     ) -> None: ...
 
 class SynapticIntelligence(MethodStrategy):
@@ -308,15 +201,5 @@ class SynapticIntelligence(MethodStrategy):
         *,
         si_lambda: float = 1000.0,
         eps: float = 1e-07,
-        plugins: Sequence[SupervisedPlugin] | None = None,
-        model: Module,
-        optimizer: Optimizer,
-        criterion: Module | None = None,
-        train_mb_size: int = 64,
-        train_epochs: int = 1,
-        eval_mb_size: int | None = None,
-        device: str | device = "cpu",
-        evaluator: EvaluationPlugin | Callable[[], EvaluationPlugin] = ...,
-        eval_every: int = -1,
-        peval_mode: str = "epoch",
+        **shared: Unpack[Shared],
     ) -> None: ...

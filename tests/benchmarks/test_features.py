@@ -39,7 +39,7 @@ def test_vectors_are_the_mean_of_the_last_map(frozen: FrozenFeatures, tmp_path: 
     vectors = frozen(ImageArray(PICTURES))
     transform = evaluation_transform(32)
     batch = torch.stack([transform(Image.fromarray(picture)) for picture in PICTURES])
-    expected = frozen._model.features(batch).mean(dim=(2, 3))
+    expected = frozen.model.features(batch).mean(dim=(2, 3))
     torch.testing.assert_close(vectors, expected)
     (kept,) = tmp_path.glob("*.npz")
     written = kept.stat().st_mtime_ns
@@ -87,8 +87,8 @@ def test_pictures_of_about_their_own_shape(tmp_path: Path, monkeypatch: pytest.M
     options = {"pretrained": None, "image_size": 64, "folder": tmp_path}
     frozen = FrozenFeatures("test_efficientnet", keep_aspect=True, **options)
     looked_at: list[int] = []
-    features = frozen._model.features
-    frozen._model.features = lambda x: looked_at.append(x[:, 0].numel()) or features(x)
+    features = frozen.model.features
+    frozen.model.features = lambda x: looked_at.append(x[:, 0].numel()) or features(x)
     vectors = frozen(ImageFiles(paths))
     assert max(looked_at) <= 4 * 64**2
     transform = KeepAspect(64)
@@ -97,7 +97,7 @@ def test_pictures_of_about_their_own_shape(tmp_path: Path, monkeypatch: pytest.M
         for path, vector in zip(paths, vectors, strict=True):
             picture = transform(Image.open(path).convert("RGB"))
             sizes.add(tuple(picture.shape[1:]))
-            alone = frozen._model.features(picture[None]).mean(dim=(2, 3))[0]
+            alone = frozen.model.features(picture[None]).mean(dim=(2, 3))[0]
             torch.testing.assert_close(vector, alone, rtol=1e-4, atol=1e-5)
     assert sizes == {(64, 64), (192, 64), (64, 224), (64, 96)}
     torch.manual_seed(0)
@@ -114,7 +114,7 @@ def test_a_benchmark_of_vectors(frozen: FrozenFeatures) -> None:
     for before, after in zip(pictures.train_stream, vectors.train_stream, strict=True):
         assert torch.equal(before.image_indices, after.image_indices)
         x, y = after.dataset[0]
-        assert x.shape == (frozen._model.backbone.num_features,)
+        assert x.shape == (frozen.model.backbone.num_features,)
         torch.testing.assert_close(y, before.dataset[0][1], equal_nan=True)
 
 
@@ -325,13 +325,13 @@ def test_windows_stand_beside_the_whole_picture(tmp_path: Path) -> None:
     frozen = FrozenFeatures("test_efficientnet", pretrained=None, image_size=64, windows=True)
     pictures = [Image.fromarray(picture) for picture in PICTURES]
     found = frozen.of(pictures)
-    assert found.shape == (3, 17, frozen._model.backbone.num_features)
+    assert found.shape == (3, 17, frozen.model.backbone.num_features)
     for size, expected in (
         (64, lambda maps: maps.mean(dim=(2, 3))),
         (96, lambda maps: window_means(maps).flatten(1)),
     ):
         transform = evaluation_transform(size)
-        maps = frozen._model.features(torch.stack([transform(picture) for picture in pictures]))
+        maps = frozen.model.features(torch.stack([transform(picture) for picture in pictures]))
         part = found[:, 0] if size == 64 else found[:, 1:].flatten(1)
         torch.testing.assert_close(part, expected(maps))
 

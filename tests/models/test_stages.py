@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from rebll_avalanche.models import build_model
-from rebll_avalanche.models.stages import FeatureTap, stage_modules, tapped
+from rebll_avalanche.models.stages import FeatureTap, stage_modules
 
 
-def test_the_small_network_has_maps_inside():
-    model = build_model("small_cnn").eval()
-    with tapped(model) as tap:
-        feature_map = model.features(torch.rand(2, 3, 16, 16))
-    assert [tuple(m.shape[1:]) for m in tap.maps] == [(48, 4, 4), (96, 2, 2)]
-    assert torch.allclose(tap.embedding, feature_map.mean(dim=(2, 3)))
-
-
-def test_timm_networks_give_their_last_four_stages():
-    model = build_model("tf_efficientnet_lite0").eval()
-    with torch.no_grad(), tapped(model) as tap:
-        model.features(torch.rand(1, 3, 64, 64))
-    assert [m.shape[1] for m in tap.maps] == [24, 40, 112, 320]
-    assert [m.shape[2] for m in tap.maps] == [16, 8, 4, 2]
+@pytest.mark.parametrize(
+    ("name", "side", "shapes"),
+    [
+        ("small_cnn", 16, [(48, 4, 4), (96, 2, 2)]),
+        ("tf_efficientnet_lite0", 64, [(24, 16, 16), (40, 8, 8), (112, 4, 4), (320, 2, 2)]),
+    ],
+)
+def test_the_last_stages_are_kept_from_fine_to_coarse(name, side, shapes):
+    model = build_model(name).eval()
+    tap = FeatureTap()
+    tap.watch(model)
+    with torch.no_grad():
+        feature_map = model.features(torch.rand(2, 3, side, side))
+    maps, embedding = tap.features()
+    assert [tuple(m.shape[1:]) for m in maps] == shapes
+    assert torch.allclose(embedding, feature_map.mean(dim=(2, 3)))
 
 
 def test_vectors_have_an_embedding_only():
     model = build_model("vector", in_features=5)
     vectors = torch.rand(3, 5)
-    with tapped(model) as tap:
-        model.features(vectors)
-    assert tap.maps == []
-    assert torch.equal(tap.embedding, vectors)
+    tap = FeatureTap()
+    tap.watch(model)
+    model.features(vectors)
+    maps, embedding = tap.features()
+    assert maps == []
+    assert torch.equal(embedding, vectors)
     assert stage_modules(torch.nn.Identity()) == []
 
 
-def test_a_closed_tap_hears_nothing():
+def test_a_closed_tap_leaves_no_hook():
     model = build_model("small_cnn").eval()
     tap = FeatureTap()
-    tap.open(model)
-    tap.open(model)
+    tap.watch(model)
+    tap.watch(model)
     model.features(torch.rand(1, 3, 8, 8))
-    assert len(tap.maps) == 2
-    tap.close()
-    model.features(torch.rand(1, 3, 8, 8))
-    assert len(tap.maps) == 2
+    assert len(tap.features()[0]) == 2
     assert not any(module._forward_hooks for module in model.modules())

@@ -9,7 +9,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.models import build_model
-from rebll_avalanche.plugins.agcn import AGCNPlugin, LabelGraphPlugin
+from rebll_avalanche.plugins.agcn import LabelGraphPlugin
 from rebll_avalanche.strategies import AGCN, FineTuning, RebLL
 
 
@@ -113,16 +113,3 @@ def test_rebll_shares_its_teacher_with_the_graph(vector_benchmark):
     steps = -(-len(experience.dataset) // 8)
     assert strategy.rebll.teacher.forward_passes == steps
     assert model.head.correlation[2:, :2].sum() > 0
-
-
-def test_other_networks_are_refused(vector_benchmark):
-    model = build_model("vector", in_features=6)
-    strategy = AGCN(
-        model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), evaluator=None
-    )
-    with pytest.raises(ValueError, match="head is GrowingLinear; use build_model"):
-        strategy.train(vector_benchmark().train_stream[0])
-    with pytest.raises(
-        ValueError, match="relationship_weight must be a finite number of at least 0"
-    ):
-        AGCNPlugin(relationship_weight=-1.0)

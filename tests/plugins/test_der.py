@@ -153,9 +153,3 @@ def test_without_memory_it_is_fine_tuning(vector_benchmark):
         return model.head.weight
 
     assert torch.equal(weights(DERPlusPlus, mem_size=0), weights(FineTuning))
-
-
-@pytest.mark.parametrize("options", [{"alpha": -0.1}, {"beta": -1.0}, {"batch_size_mem": 0}])
-def test_impossible_parameters_are_refused(options):
-    with pytest.raises(ValueError, match="got"):
-        DERPlusPlusPlugin(**options)

@@ -150,18 +150,3 @@ def test_old_tokens_do_not_move_and_the_threshold_is_kept(vector_benchmark):
     restored = KRTPlugin()
     restored.load_state_dict(strategy.krt.state_dict())
     assert restored.threshold == strategy.krt.threshold != 0.5
-
-
-def test_other_networks_and_values_are_refused(vector_benchmark):
-    model = build_model("vector", in_features=6)
-    strategy = KRT(
-        model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), evaluator=None
-    )
-    with pytest.raises(ValueError, match="head is GrowingLinear; use build_model"):
-        strategy.train(vector_benchmark().train_stream[0])
-    with pytest.raises(
-        ValueError, match="lambda_token must be a finite number of at least 0, got -1"
-    ):
-        KRTPlugin(lambda_token=-1)
-    with pytest.raises(ValueError, match="labels_per_image must be positive, got 0"):
-        KRTPlugin(labels_per_image=0)

@@ -9,9 +9,8 @@ from timm.models.vision_transformer import VisionTransformer
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from rebll_avalanche.benchmarks import multilabel_benchmark
-from rebll_avalanche.models import MultiLabelModel, build_model
+from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.models.prompts import PromptedViT, PromptHead
-from rebll_avalanche.plugins.l2p import L2PPlugin
 from rebll_avalanche.strategies import L2P
 
 
@@ -95,16 +94,3 @@ def test_memory_replays_the_labels_that_images_came_with():
     assert len(replay.memory) == 4
     assert replay.memory.labels.isnan().any()
     assert replay.terms.last["er"] > 0
-
-
-def test_other_networks_and_values_are_refused(vector_benchmark):
-    model = build_model("vector", in_features=6)
-    strategy = L2P(
-        model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), evaluator=None
-    )
-    with pytest.raises(ValueError, match="backbone is Identity; use build_model"):
-        strategy.train(vector_benchmark().train_stream[0])
-    with pytest.raises(
-        ValueError, match="pull_weight must be a finite number of at least 0, got -1"
-    ):
-        L2PPlugin(pull_weight=-1)

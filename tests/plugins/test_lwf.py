@@ -174,9 +174,3 @@ def test_avalanches_own_runs_and_distils_a_softmax_over_the_classes_it_has_seen(
     train(vector_benchmark(), plugin, probe)
     assert probe.steps == 6
     assert plugin.lwf.prev_classes_by_task == {0: {0, 1, 2, 3}}
-
-
-@pytest.mark.parametrize("options", [{"alpha": -1.0}, {"temperature": 0.0}])
-def test_impossible_parameters_are_refused(options):
-    with pytest.raises(ValueError, match="got"):
-        SigmoidLwFPlugin(**options)

@@ -12,7 +12,7 @@ from avalanche.training.plugins import SupervisedPlugin
 from rebll_avalanche.benchmarks import multilabel_benchmark
 from rebll_avalanche.losses import bce_loss
 from rebll_avalanche.models import build_model
-from rebll_avalanche.models.stages import tapped
+from rebll_avalanche.models.stages import FeatureTap
 from rebll_avalanche.plugins.podnet import PODPlugin, flat_loss, spatial_loss
 from rebll_avalanche.strategies import FineTuning
 
@@ -75,6 +75,14 @@ def image_benchmark():
     return multilabel_benchmark((inputs, labels), (inputs, labels), "B2-C1")
 
 
+def features_of(model, images):
+    tap = FeatureTap()
+    tap.watch(model)
+    with torch.no_grad():
+        model(images)
+    return tap.features()
+
+
 def test_the_loss_grows_with_the_share_of_old_classes():
     """Two of three classes are old in the second experience: the factor is sqrt(3 / 1)."""
     plugin = PODPlugin(spatial_weight=2.0, flat_weight=0.5)
@@ -86,14 +94,11 @@ def test_the_loss_grows_with_the_share_of_old_classes():
             expected = bce_loss(logits, strategy.mb_y[:, : logits.shape[1]])
             if plugin.teacher.model is not None:
                 # The student in training mode once more: batch statistics are the same.
-                twin = copy.deepcopy(strategy.model)
-                with torch.no_grad(), tapped(twin) as mine:
-                    twin(strategy.mb_x)
-                with torch.no_grad(), tapped(plugin.teacher.model) as theirs:
-                    plugin.teacher.model(strategy.mb_x)
-                assert len(mine.maps) == len(theirs.maps) > 1
-                distilled = 2.0 * spatial_loss(mine.maps, theirs.maps)
-                distilled += 0.5 * flat_loss(mine.embedding, theirs.embedding)
+                maps, embedding = features_of(copy.deepcopy(strategy.model), strategy.mb_x)
+                theirs, embedded = features_of(plugin.teacher.model, strategy.mb_x)
+                assert len(maps) == len(theirs) > 1
+                distilled = 2.0 * spatial_loss(maps, theirs)
+                distilled += 0.5 * flat_loss(embedding, embedded)
                 expected = expected + math.sqrt(3) * distilled
                 steps.append(distilled.item())
             assert strategy.loss.item() == pytest.approx(expected.item(), abs=1e-4)
@@ -137,12 +142,6 @@ def test_the_teacher_survives_a_restart():
     saved, loaded = plugin.state_dict()["teacher"], other.state_dict()["teacher"]
     assert saved.keys() == loaded.keys()
     assert all(torch.equal(saved[name], loaded[name]) for name in saved)
-
-
-@pytest.mark.parametrize("options", [{"spatial_weight": -1.0}, {"flat_weight": -1.0}])
-def test_negative_weights_are_refused(options):
-    with pytest.raises(ValueError, match=r"-1\.0"):
-        PODPlugin(**options)
 
 
 def test_a_model_without_a_backbone_is_refused(vector_benchmark):

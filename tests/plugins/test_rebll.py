@@ -443,26 +443,3 @@ def test_a_restart_between_experiences_gives_the_same_bits(vector_benchmark):
     for name, value in straight.model.state_dict().items():
         assert torch.equal(value, resumed.model.state_dict()[name]), name
     assert torch.equal(straight.rebll.memory.labels, resumed.rebll.memory.labels)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"alpha": -1.0},
-        {"lambda_akd": 1.5},
-        {"relabel_threshold": 2.0},
-        {"relabel_by": "dice"},
-        {"exponent": "square"},
-        {"replay_loss": "mse"},
-        {"teacher_targets": "guessed"},
-        {"reduction": "none"},
-        {"batch_size_mem": 0},
-        {"mem_size": -1},
-        {"policy": "lottery"},
-        {"beta": -0.1},
-    ],
-)
-def test_bad_values_are_named(arguments):
-    (value,) = arguments.values()
-    with pytest.raises(ValueError, match=str(value)):
-        RebLLPlugin(**arguments)
