@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rebll_avalanche.commands.options import check_counts
 from rebll_avalanche.commands.predict import Problems, image_files, plain_name
 from rebll_avalanche.files import replacing_folder
 from rebll_avalanche.run_files import CAM_INDEX, CAMS
@@ -42,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write images, overlays and ``cam.json``; return 1 if an image could not be read."""
     from rebll_avalanche.inference.predictor import load_run, overlay, reduced
 
+    check_counts(arguments, "count", "classes")
     trained = load_run(arguments.run)
     problems = Problems()
     if arguments.images:
@@ -60,14 +62,11 @@ def run(arguments: argparse.Namespace) -> int:
             entries = []
             for column in _chosen(scores, image.truth, trained.threshold, arguments.classes):
                 label, truth = trained.class_names[column], float(image.truth[column])
-                entry = {
-                    "label": label,
-                    "score": float(scores[column]),
-                    "present": None if math.isnan(truth) else truth == 1,
-                    "file": f"{number:03d}-{column:03d}-{plain_name(label)[:80]}.jpg",
-                }
-                overlay(image.picture, maps[column]).save(aside / entry["file"], quality=88)
-                entries.append(entry)
+                drawn = f"{number:03d}-{column:03d}-{plain_name(label)[:80]}.jpg"
+                overlay(image.picture, maps[column]).save(aside / drawn, quality=88)
+                present = None if math.isnan(truth) else truth == 1
+                score = float(scores[column])
+                entries.append({"label": label, "score": score, "present": present, "file": drawn})
             records.append({"name": image.name, "file": file, "maps": entries})
         if not records:
             raise ValueError("no image to draw maps for; give image files or folders")

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     new.add_argument("--mem-size", help="for methods with a memory: number of pictures, or '20 MB'")
     new.add_argument("--epochs", type=int, help="for methods that train")
-    new.add_argument("--seed", type=int)
+    new.add_argument("--seed", type=int, help="seed of all random numbers (default: 0)")
     new.add_argument(
         "--thumbnails",
         help="small copies of pictures kept for display: a number, or '16 MB'; 0 for none",
