@@ -66,7 +66,7 @@ def read_table(
     elif is_hugging_face(source) or (isinstance(source, dict) and source):
         table = read_hugging_face(source)
     elif isinstance(source, tuple | list) and len(source) == 2:
-        table = _placed(read_arrays(*source, class_names), folder)
+        table = _placed(read_arrays(source[0], source[1], class_names), folder)
     else:
         raise TableError(
             "a table must be a file, a folder, a data frame, a data set, or a pair of images and a label "
