@@ -80,6 +80,13 @@ def test_a_damaged_line_is_named(write_run, tmp_path, line):
         read_run(folder)
 
 
+def test_what_was_not_measured_has_its_default(write_run, tmp_path):
+    folder = write_run(tmp_path / "run", "lwf")
+    line = {"experience": 0, "classes_seen": 5, "metrics": {}, "seconds": None, "later": [1]}
+    (folder / "metrics.jsonl").write_text(json.dumps(line))
+    assert (read_run(folder).last.seconds, read_run(folder).last.images_per_second) == (0.0, None)
+
+
 @pytest.mark.parametrize("text", ["{a: [", "just words"])
 def test_a_damaged_configuration_is_named(write_run, tmp_path, text):
     folder = write_run(tmp_path / "run", "lwf")
