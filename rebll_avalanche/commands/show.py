@@ -13,8 +13,6 @@ HELP = """Draw some images of every experience with the classes it labels and th
 for example: rebll show recipe.yaml --to experiences.png. Of a learner, list classes and lessons: rebll show
 city.rebll, and draw some pictures of each lesson, whose files may be gone: --to lessons.png."""
 
-STREAMS = ("train", "test", "valid")
-
 
 def parse(argv: Sequence[str]) -> Any:
     """Parse a recipe and where to draw, or a learner."""
@@ -29,15 +27,13 @@ def parse(argv: Sequence[str]) -> Any:
         check_counts(arguments, "images")
         return arguments
     from rebll_avalanche.configuration.parse import parse_settings
-    from rebll_avalanche.words import check_choice
 
     def more(parser: Any) -> None:
         parser.add_argument("--to", default="experiences.png", help="the PNG file to write")
         parser.add_argument("--images", type=int, default=6, help="images per experience")
-        parser.add_argument("--stream", default="train", help="train, test or valid")
+        parser.add_argument("--stream", choices=("train", "test", "valid"), default="train")
 
     config, arguments = parse_settings(argv, prog="rebll show", description=HELP, extend=more)
-    check_choice("--stream", arguments.stream, STREAMS)
     check_counts(arguments, "images")
     arguments.config = config
     return arguments
