@@ -4,11 +4,10 @@
     python benchmarks/genes.py
 
 Yeast (Elisseeff and Weston, 2001) has 2417 genes, 103 measurements of each and 14 functional classes, 4.2
-per gene; it comes with the package river. A gene's measurements say little about most of its functions, and
-classes are never separate things in a picture: it is a test of what a method owes to good features. Two
-thirds of the genes are for training, a quarter of these for choosing each method's learning rate (L3A's
-penalty) on B5-C3; the rest is the test set. Prints a table of means over seeds and writes
-``results/genes.csv``, a row per run.
+per gene; it comes with the package river. The measurements say little about most functions, so this shows how
+much a method depends on good features. Two thirds of the genes are for training, a quarter of these for
+choosing each method's learning rate (L3A's penalty) on B5-C3; the rest is the test set. Prints a table of
+means over seeds and writes ``results/genes.csv``, a row per run.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def split(data: Split, share: float, seed: int) -> tuple[Split, Split]:
 
 
 def scaled(train: Split, test: Split) -> tuple[Split, Split]:
-    """Both by mean and spread of the training rows."""
+    """Standardise both by mean and deviation of the training rows."""
     mean, spread = train[0].mean(dim=0), train[0].std(dim=0)
     return ((train[0] - mean) / spread, train[1]), ((test[0] - mean) / spread, test[1])
 
@@ -102,7 +101,7 @@ def learn(
 
 
 def stream(name: str, scenario: str, train: Split, test: Split) -> MultiLabelBenchmark:
-    """Joint sees everything at once."""
+    """The stream of a scenario; for joint training, all classes in one experience."""
     joint = METHODS[name].joint
     return multilabel_benchmark(
         *scaled(train, test), f"B0-C{train[1].shape[1]}" if joint else scenario
@@ -110,7 +109,7 @@ def stream(name: str, scenario: str, train: Split, test: Split) -> MultiLabelBen
 
 
 def rows(seeds: Iterable[int], epochs: int) -> Iterator[dict[str, Any]]:
-    """One for each method, scenario and seed, set as held-out training rows preferred."""
+    """One for each method, scenario and seed, with settings chosen on held-out training rows."""
     train, test = split(genes(), 2 / 3, seed=0)
     fitted, held_out = split(train, 3 / 4, seed=1)
     for name in COMPARED:

@@ -1,4 +1,4 @@
-"""What each policy keeps of a stream: classes in a memory of 40 images, no training involved.
+"""Class counts in a memory of 40 images under each sampling policy, without training.
 
 python benchmarks/memory.py --data-root DATA
 """
@@ -17,7 +17,7 @@ from rebll_avalanche.running.environment import seed_everything
 
 
 def histogram(benchmark: Any, policy: str, mem_size: int, seed: int) -> torch.Tensor:
-    """Images of each class, by the labels they came with, after the last experience."""
+    """Number of images of each class after the last experience, by their annotated labels."""
     seed_everything(seed)
     memory = Memory(mem_size, policy)
     for experience in benchmark.train_stream:
@@ -26,7 +26,7 @@ def histogram(benchmark: Any, policy: str, mem_size: int, seed: int) -> torch.Te
 
 
 def main() -> None:
-    """One row per policy: mean over seeds."""
+    """Print one row per policy: means over seeds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--data-root", help="folder that holds VOCdevkit; drawn scenes if not given"

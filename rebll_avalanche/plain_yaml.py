@@ -51,7 +51,8 @@ def load(text: str, *, exponents: bool = False) -> Any:
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     except (yaml.YAMLError, *_ODD) as error:
-        raise ValueError(" ".join(str(error).split())[:300]) from error
+        said = " ".join(str(error).split()).replace(' in "<unicode string>"', "")
+        raise ValueError(said[:300]) from error
 
 
 def _expanded(node: Any, sizes: dict[int, int]) -> int:

@@ -81,9 +81,8 @@ def config_of(folder: Path) -> Path:
     """
     path = folder / CONFIG
     if not path.is_file():
-        raise FileNotFoundError(
-            f"{folder} is not a run: it has no {CONFIG}; give a folder that `rebll run` wrote"
-        )
+        reason = f"is not a run: it has no {CONFIG}" if folder.exists() else "does not exist"
+        raise FileNotFoundError(f"{folder} {reason}; give a folder that `rebll run` wrote")
     return path
 
 

@@ -98,7 +98,7 @@ def test_only_warnings_of_this_package_are_shown(
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--stream", "tset"], "--stream must be one of train, test, valid, got 'tset'"),
+        (["--stream", "tset"], "argument --stream: invalid choice: 'tset' (choose from"),
         (["--images", "0"], "--images must be at least 1, got 0"),
     ],
 )
@@ -106,7 +106,7 @@ def test_show_refuses_before_it_reads_a_data_set(
     argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["show", *argv]) == 2
-    assert capsys.readouterr().err == f"rebll show: {message}\n"
+    assert capsys.readouterr().err.startswith(f"rebll show: {message}")
 
 
 @pytest.mark.parametrize("command", [["--help"], ["run", "--help"], ["--version"]])

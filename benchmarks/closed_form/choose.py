@@ -1,6 +1,6 @@
-"""Variants on VOC's train and val images: every choice is made here, none on test images.
+"""Compare variants on VOC's train and val images: every choice is made here, none on test images.
 
-    python benchmarks/closed_form/choose.py --data ../shared/data --cache FOLDER
+    python benchmarks/closed_form/choose.py --data DATA --cache FOLDER
 
 Prints one line per variant: Last mAP, Avg mAP, CF1/OF1 at 0.8 and 0.5, calibration error; percent.
 """
@@ -17,7 +17,7 @@ LITE = {size: f"tf_efficientnet_lite{size}" for size in (0, 1, 2)}
 
 
 def show(row: Row) -> None:
-    """One line."""
+    """Print a row."""
     last = {name: 100 * value for name, value in row.last.items()}
     print(
         f"{row.name:44s} last {last['mAP']:.2f} avg {100 * row.average:.2f} "
@@ -29,7 +29,7 @@ def show(row: Row) -> None:
 
 
 def main() -> None:
-    """Parse arguments and try everything."""
+    """Parse arguments and measure every variant."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--cache", type=Path, required=True)

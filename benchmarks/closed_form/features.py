@@ -25,7 +25,7 @@ FOLDERS = {"voc": "voc2007_small", "coco": "coco2014_small"}
 
 
 class View(NamedTuple):
-    """What a backbone is shown: squares, or pictures of about their own shape with that shorter side."""
+    """Input of a backbone: squares, or images of about their aspect ratio with that shorter side."""
 
     backbone: str
     image_size: int
@@ -33,13 +33,13 @@ class View(NamedTuple):
     windows: bool = False
 
     def transform(self) -> Transform:
-        """From a picture to the backbone's input."""
+        """Converts an image to the backbone's input."""
         if self.keep_aspect:
             return KeepAspect(self.image_size)
         return self._squashed
 
     def enlarged(self) -> View:
-        """What windows are cut out of."""
+        """The larger view that windows are cut out of."""
         return self._replace(image_size=round(ENLARGED * self.image_size))
 
     def _squashed(self, picture: Image.Image) -> Tensor:
@@ -76,7 +76,7 @@ def rows_of(data: str, split: str, images: int) -> Tensor:
 
 
 def load_split(data: str, root: Path, split: str, views: Sequence[View], cache: Path) -> Split:
-    """Features of several views side by side."""
+    """Concatenated features of several views."""
     table = label_table(data, root, split)
     rows = rows_of(data, split, len(table.labels))
     names = [Path(table.files.path(index)).stem for index in rows.tolist()]
@@ -99,7 +99,7 @@ def _stored(
     make: Callable[..., Tensor],
     names: list[str],
 ) -> Tensor:
-    """Features of these pictures; those of all pictures of the data are computed once."""
+    """Features of the named images; those of the whole data set are computed once."""
     kind = ("-aspect" if view.keep_aspect else "") + ("-windows" if make is window_features else "")
     file = cache / f"{data}-{view.backbone}-{view.image_size}{kind}.pt"
     if not file.is_file():

@@ -1,7 +1,7 @@
 """Measured rows in a file with one row per line: ``results.csv``.
 
-Lists stand in one cell: the mAP after each experience, and of every bin of probabilities the mean that was
-said, the share that was found and the number of labels.
+Lists share one cell: the mAP after each experience, and for every bin of scores the mean score, the share of
+present labels and the number of labels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LISTS = ("maps", "reliability")
 
 
 def read_rows(path: Path) -> Rows:
-    """What was measured before; nothing if the file does not exist."""
+    """Rows measured before; none if the file does not exist."""
     rows: Rows = {}
     if not path.is_file():
         return rows

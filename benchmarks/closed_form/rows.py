@@ -16,6 +16,7 @@ from rebll_avalanche.metrics import multilabel_evaluator, read_metrics
 from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.models.expanded import ExpandedLinear, RandomFeatures
 from rebll_avalanche.plugins import build_optimizer
+from rebll_avalanche.report.reliability import calibration_error, reliability
 from rebll_avalanche.strategies import get_method
 from rebll_avalanche.strategies.closed_form import L3A, ClosedForm
 
@@ -26,7 +27,7 @@ Build = Callable[[int, int], Any]
 
 @dataclass(frozen=True)
 class Row:
-    """What a method reached; fractions."""
+    """Results of a method, as fractions; ``reliability`` holds (score, share present, count) of each bin."""
 
     name: str
     maps: list[float]
@@ -62,10 +63,12 @@ def measure(name: str, build: Build, benchmark: MultiLabelBenchmark, seed: int =
         last = read_metrics(strategy.eval([test]))
         maps.append(last["mAP"])
     probability, labels = predictions(strategy.model, benchmark.test_stream[-1])
-    error, reliability = calibration(probability, labels)
+    present, absent = (probability[labels == value].numpy() for value in (1, 0))
+    curve = zip(*(column.tolist() for column in reliability(present, absent)), strict=True)
     state = strategy.closed_form.num_bytes if hasattr(strategy, "closed_form") else 0
     steps = len(benchmark.train_stream)
-    return Row(name, maps, last, error, seconds / steps, state, reliability)
+    error = calibration_error(present, absent)
+    return Row(name, maps, last, error, seconds / steps, state, list(curve))
 
 
 @torch.no_grad()
@@ -74,22 +77,6 @@ def predictions(model: nn.Module, experience: Any) -> tuple[Tensor, Tensor]:
     data = experience.dataset
     inputs = torch.stack([data[index][0] for index in range(len(data))])
     return model.eval()(inputs).sigmoid(), data.targets.data
-
-
-def calibration(
-    probability: Tensor, labels: Tensor, bins: int = 15
-) -> tuple[float, list[tuple[float, float, int]]]:
-    """Expected calibration error over all classes, and (said, found, count) of every bin."""
-    place = (probability * bins).long().clamp(max=bins - 1)
-    error, curve = 0.0, []
-    for index in range(bins):
-        inside = place == index
-        count = int(inside.sum())
-        if count:
-            said, found = float(probability[inside].mean()), float(labels[inside].mean())
-            error += abs(said - found) * count / labels.numel()
-            curve.append((said, found, count))
-    return error, curve
 
 
 def network(features: int, **options: Any) -> MultiLabelModel:

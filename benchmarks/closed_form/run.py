@@ -1,8 +1,8 @@
 """The closed-form tables on real images, from one command.
 
-    python benchmarks/closed_form/run.py --data ../shared/data --cache FOLDER [--tables voc-lite0,...]
+    python benchmarks/closed_form/run.py --data DATA --cache FOLDER [--tables voc-lite0,...]
 
-Every row is measured once and kept in ``results.csv``; what is there is not measured again.
+Every row is measured once and kept in ``results.csv``; existing rows are not measured again.
 Page and figure are drawn from it in ``outputs/closed_form``, also by ``report.py`` alone.
 """
 
@@ -21,7 +21,7 @@ from rows import Build, by_gradient, closed_form, l3a, measure, stream
 LITE0, LITE1, LITE2 = (f"tf_efficientnet_lite{size}" for size in range(3))
 SCENARIOS = {"voc": ("B5-C3", "B4-C2"), "coco": ("B20-C4", "B0-C5")}
 MEMORY = {"voc": 40, "coco": 400}
-# Data, what backbones are shown, and whether the rivals are measured too.
+# Data set, views of the images, and whether the rivals are measured too.
 TABLES = {
     "voc-lite0": ("voc", [View(LITE0, 224)], True),
     "voc-lite2": ("voc", [View(LITE2, 260)], False),
@@ -60,7 +60,7 @@ CLOSED_FORMS: dict[str, dict[str, Any]] = {
     "Closed form, soft pseudo-labels": {"unknown": "soft"},
     "Closed form, prior": {"unknown": "prior"},
 }
-# Learning rates are chosen on these images of these features, for all tables.
+# Learning rates are chosen on these features and splits, for all tables.
 VOC_LITE0, CUT = [View(LITE0, 224)], ("train", "val")
 RATES = (3e-3, 1e-2)
 JOINT_RATES = (1e-3, 3e-3)
@@ -78,7 +78,7 @@ class Results:
     def add(
         self, key: str, name: str, build: Build, train: Split, test: Split, seeds: int = 1
     ) -> None:
-        """Measure a row on the scenario at the end of the key, for every seed that is not there."""
+        """Measure a row on the scenario named at the end of the key, for every missing seed."""
         scenario = key.removesuffix(" val").split(" ")[-1]
         if scenario == "joint":
             scenario = f"B{train.labels.shape[1]}-C0"
@@ -112,7 +112,7 @@ def run_table(
     methods: list[str],
     seeds: int,
 ) -> None:
-    """All scenarios of one set of features: the closed form first, then what it is compared with."""
+    """Measure all scenarios on one set of features: the closed form first, then its rivals."""
     data, views, with_rivals = TABLES[name]
     train, test = (
         load_split(data, data_root, split, views, cache) for split in ("trainval", "test")
@@ -146,7 +146,9 @@ def main() -> None:
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--no-rivals", action="store_true", help="only closed-form rows")
     parser.add_argument("--methods", default=",".join(GRADIENT), help="rivals to measure")
-    parser.add_argument("--seeds", type=int, default=3, help="of whatever is random")
+    parser.add_argument(
+        "--seeds", type=int, default=3, help="number of seeds for rows with randomness"
+    )
     arguments = parser.parse_args()
     results = Results(KEPT)
     for name in arguments.tables.split(","):

@@ -43,7 +43,7 @@ Found = Mapping[Experiment, Measured]
 
 
 def find(found: Found, row: Row) -> list[Measured]:
-    """What was measured of a row, one for each network."""
+    """Measurements of a row of the paper, one for each network."""
     if row["method"] == "joint":
         joints = [e for e in found if (e.benchmark, e.method) == (row["benchmark"], "joint")]
         same = {(e.network, e.optimizer): e for e in joints}
@@ -58,7 +58,7 @@ def find(found: Found, row: Row) -> list[Measured]:
 
 
 def ceiling(found: Found, of: Experiment) -> Measured | None:
-    """Joint with the same network and optimizer on the same images, whatever scenario it was run for."""
+    """Joint with the same network and optimizer on the same data; its scenario does not matter."""
     joints = [
         line
         for (e, line) in found.items()
@@ -96,7 +96,7 @@ def judge(row: Row, share: float | None, line: Measured, joint: Measured | None)
 def lines_of(
     rows: Sequence[Row], where: str, scenario: str, found: Found, notes: Row
 ) -> Iterator[list[str]]:
-    """The lines of one table in one scenario, each with a note of its own at the end."""
+    """The lines of one table in one scenario, with their notes in the last column."""
     for row in rows:
         if (row["where"], row["scenario"]) != (where, scenario):
             continue
@@ -104,7 +104,7 @@ def lines_of(
         paper = " / ".join(row[name] or "-" for name in METRICS)
         printed = f"{share:.3f}" if share is not None else ""
         measured = find(found, row)
-        # A method's own note is about what it reached; where nobody has run it there is nothing to say.
+        # A method's own note explains its results, so it applies only where the method has been run.
         of_method = notes.get(row["method"], "") if measured else "not run"
         note = notes.get(f"{where} {scenario} {row['method']}", of_method)
         if not measured:
@@ -201,7 +201,9 @@ def main() -> None:
     arguments.output.write_text(page_of(arguments.measured))
     print(f"{len(new)} runs read; {arguments.measured}, {arguments.output}")
     if unused:
-        print(f"{unused} of them are part of a mean that stays until all of its seeds are there")
+        print(
+            f"{unused} of them are not used: the mean they belong to needs all of its seeds again"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""What runs have measured, in a file that outlives their folders: ``measured.csv``.
+"""Results of runs, kept in ``measured.csv`` when their folders are gone.
 
-A run folder is large and stays on the machine that made it; a line here is what a table needs of it. A line
-may stand for several seeds, of which it holds the means.
+A run folder is large; a line here holds what a table needs of it, or the means over several seeds.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ USUALLY_ABOVE = 0.8
 
 @dataclass(frozen=True)
 class Experiment:
-    """What seeds may differ in and still belong together.
+    """The settings that runs must share to be seeds of one experiment.
 
     Attributes:
-        parameter: The one parameter of the method that is not its own; empty if all are.
-        value: Of that parameter.
-        network: What was looked at and learned with, in words.
-        training: How, in words; the optimizer and its learning rate first.
+        parameter: The parameter of the method that differs from its default; empty if none does.
+        value: The value of that parameter.
+        network: Network and input, in words.
+        training: Training settings, in words; the optimizer and its learning rate first.
     """
 
     benchmark: str
@@ -70,7 +69,7 @@ class Measured:
 
 
 def network(run: Run) -> str:
-    """What a run saw and learned with."""
+    """Network and input of a run."""
     benchmark, epochs = run.config["benchmark"], run.config["training"]["epochs"]
     name = run.config["model"]["backbone"]
     if features := benchmark.get("features"):
@@ -84,7 +83,7 @@ def network(run: Run) -> str:
 
 
 def training(run: Run) -> str:
-    """How a run learned: what tables vary, and whatever is not as the recipes have it."""
+    """Training settings of a run: those that tables vary, and those that differ from the recipes."""
     trained, benchmark = run.config["training"], run.config["benchmark"]
     words = [f"{trained['optimizer']} {trained['lr']:g}"]
     if trained["decay_head"] and trained["weight_decay"]:
@@ -111,7 +110,7 @@ def relabelled_above(run: Run) -> float | None:
 
 
 def from_run(run: Run) -> Measured | None:
-    """A run on test images with at most one parameter that is not the method's own; None for others."""
+    """A line for a run on test images with at most one changed parameter; None for other runs."""
     method = {key: value for key, value in run.config["method"].items() if value is not None}
     changed = {key: value for key, value in method.items() if key not in IN_WORDS}
     if changed.get("preset") == "paper":
@@ -138,7 +137,7 @@ def from_run(run: Run) -> Measured | None:
 
 
 def read(path: Path) -> list[Measured]:
-    """The lines of a file; none if it is not there."""
+    """The lines of a file; none if it does not exist."""
     if not path.is_file():
         return []
     names = [field.name for field in fields(Experiment)]

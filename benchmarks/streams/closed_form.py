@@ -1,4 +1,4 @@
-"""What the closed form does with labels that nobody gave, in four kinds of streams, on validation images.
+"""Policies of the closed form for unannotated labels, in four kinds of streams, on held-out training images.
 
 Vectors of VOC's trainval pictures are computed once; half of the pictures, drawn by seed, are held out and
 scored. Test images are never read. One row per stream, policy, scenario and seed:
@@ -25,7 +25,7 @@ from rebll_avalanche.metrics.functional import decisions, mean_average_precision
 from rebll_avalanche.scenario import Scenario
 
 KINDS = ("overlap", "disjoint", "once", "repetition")
-# Experiences without a new class that a stream with repetition goes on with.
+# Number of experiences without a new class at the end of a stream with repetition.
 MORE = 4
 POLICIES: dict[str, dict[str, Any]] = {
     "auto": {},
@@ -49,7 +49,7 @@ def vectors_and_labels(root: Path, folder: Path) -> tuple[Tensor, Tensor]:
 
 
 def stream(labels: Tensor, name: str, kind: str, seed: int) -> list[tuple[Tensor, Tensor, int]]:
-    """Of each experience the rows, their labels with NaN, and how many classes have been seen."""
+    """For each experience: its rows, their labels with NaN, and the number of classes seen so far."""
     scenario = Scenario.parse(name, labels.shape[1])
     positives = labels == 1
     if kind == "repetition":
@@ -80,7 +80,7 @@ def scored(learner: RidgeLearner, vectors: Tensor, labels: Tensor, seen: int) ->
 def measured(
     vectors: Tensor, labels: Tensor, held_out: Tensor, lessons: Any, options: dict[str, Any]
 ) -> dict[str, float]:
-    """One learner through one stream."""
+    """Teach one learner a whole stream, and measure it."""
     learner, history = RidgeLearner(vectors.shape[1], **options), []
     begin = time.perf_counter()
     for rows, given, seen in lessons:

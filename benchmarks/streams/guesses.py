@@ -1,7 +1,7 @@
-"""Where the closed form loses its last points: other guesses of missing labels, on validation images.
+"""How much better guesses of missing labels would help the closed form, on held-out training images.
 
 A simplification of ``closed_form.py`` in which a guess is one function: one penalty, chosen on all labels, no
-calibration, Last mAP as a share of Joint's. Some guesses are told the truth, to see what it would be worth:
+calibration, Last mAP as a share of Joint's. Some guesses use the hidden labels, as upper bounds:
 
     python benchmarks/streams/guesses.py --root DATA/voc2007_small --features FOLDER
 """
@@ -24,7 +24,7 @@ from rebll_avalanche.metrics.functional import mean_average_precision
 
 @dataclass(frozen=True)
 class Asked:
-    """What a guess may use: scores of earlier classes in new images, and the truth about these.
+    """What a guess may use: scores of earlier classes in new images, and their hidden labels.
 
     Attributes:
         scores: ``[images, earlier classes]``.

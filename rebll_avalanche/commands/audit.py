@@ -10,9 +10,11 @@ suspects.html --images photos. Each is judged by a model that had not learned fr
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which learner, how many, which form."""
+    """Add the arguments of the command."""
     parser.add_argument("learner", type=Path, help="a .rebll file")
-    parser.add_argument("-n", "--count", type=int, default=50, help="at most so many")
+    parser.add_argument(
+        "-n", "--count", type=int, default=50, help="maximum number of labels (default: 50)"
+    )
     parser.add_argument("--csv", type=Path, help="write the table there")
     parser.add_argument("--html", type=Path, help="write a page with the pictures there")
     parser.add_argument(
@@ -20,12 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="*",
         default=[],
-        help="folders where pictures may still be; else small copies from the learner are shown",
+        help="folders that may hold the original pictures; otherwise thumbnails are shown",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Audit."""
+    """Print the labels that are probably wrong, and write them in other forms."""
     from rebll_avalanche.files import write_text
     from rebll_avalanche.learner import Learner
     from rebll_avalanche.learner.audit_page import as_csv, as_page, as_text

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rebll_avalanche.commands.options import check_counts
 from rebll_avalanche.commands.predict import Problems, image_files, plain_name
 from rebll_avalanche.files import replacing_folder
+from rebll_avalanche.run_files import CAM_INDEX, CAMS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,14 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Write images, overlays and ``cam.json``; return 1 if an image could not be read."""
     from rebll_avalanche.inference.predictor import load_run, overlay, reduced
 
+    check_counts(arguments, "count", "classes")
     trained = load_run(arguments.run)
     problems = Problems()
-    shown = (
-        _given(trained, arguments.images, problems)
-        if arguments.images
-        else _tested(trained, arguments.count)
-    )
-    final = arguments.output or arguments.run / "cam"
+    if arguments.images:
+        shown = _given(trained, arguments.images, problems)
+    else:
+        shown = _tested(trained, arguments.count)
+    final = arguments.output or arguments.run / CAMS
     _check_free(final)
     records = []
     with replacing_folder(final) as aside:
@@ -58,34 +61,38 @@ def run(arguments: argparse.Namespace) -> int:
             reduced(image.picture).save(aside / file, quality=88)
             entries = []
             for column in _chosen(scores, image.truth, trained.threshold, arguments.classes):
-                entry = _entry(trained.class_names[column], scores[column], image.truth, column)
-                name = plain_name(entry["label"])[:80]
-                entry["file"] = f"{number:03d}-{column:03d}-{name}.jpg"
-                overlay(image.picture, maps[column]).save(aside / entry["file"], quality=88)
-                entries.append(entry)
+                label, truth = trained.class_names[column], float(image.truth[column])
+                drawn = f"{number:03d}-{column:03d}-{plain_name(label)[:80]}.jpg"
+                overlay(image.picture, maps[column]).save(aside / drawn, quality=88)
+                present = None if math.isnan(truth) else truth == 1
+                score = float(scores[column])
+                entries.append({"label": label, "score": score, "present": present, "file": drawn})
             records.append({"name": image.name, "file": file, "maps": entries})
         if not records:
             raise ValueError("no image to draw maps for; give image files or folders")
         text = json.dumps(records, ensure_ascii=False, indent=1)
-        (aside / "cam.json").write_text(text, encoding="utf-8")
+        (aside / CAM_INDEX).write_text(text, encoding="utf-8")
     print(final)
     return 1 if problems.count else 0
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An image to draw maps for: the picture, the model input, and labels if known."""
+    """An image to draw maps for: the picture, the model input, and its labels, NaN where unknown."""
 
     name: str
     picture: Any
     inputs: Tensor
-    truth: Tensor | None = None
+    truth: Tensor
 
 
 def _given(trained: TrainedModel, names: list[str], problems: Problems) -> Iterator[Shown]:
+    import torch
+
+    unknown = torch.full((len(trained.class_names),), torch.nan)
     for path in image_files(names, sys.stdin, problems):
         for _, picture in problems.read([path]):
-            yield Shown(path.name, picture, trained.prepare([picture]))
+            yield Shown(path.name, picture, trained.prepare([picture]), unknown)
 
 
 def _tested(trained: TrainedModel, count: int) -> Iterator[Shown]:
@@ -108,25 +115,16 @@ def _tested(trained: TrainedModel, count: int) -> Iterator[Shown]:
         yield Shown(f"test image {index}", picture, trained.prepare([picture]), labels[index])
 
 
-def _chosen(scores: Tensor, truth: Tensor | None, threshold: float, most: int) -> list[int]:
+def _chosen(scores: Tensor, truth: Tensor, threshold: float, most: int) -> list[int]:
     """Classes to show, highest score first: those present or predicted, at least the highest."""
-    interesting = scores > threshold
-    if truth is not None:
-        interesting |= truth == 1
+    interesting = (scores > threshold) | (truth == 1)
     interesting[scores.argmax()] = True
     order = scores.argsort(descending=True).tolist()
     return [column for column in order if interesting[column]][:most]
 
 
-def _entry(label: str, score: Tensor, truth: Tensor | None, column: int) -> dict[str, Any]:
-    """Entry of a map in ``cam.json``; ``present`` is null if unknown."""
-    known = truth is not None and not bool(truth[column].isnan())
-    present = bool(truth[column] == 1) if truth is not None and known else None
-    return {"label": label, "score": float(score), "present": present}
-
-
 def _check_free(final: Path) -> None:
     """Refuse to replace a folder that does not hold maps of an earlier call."""
-    if final.is_dir() and any(final.iterdir()) and not (final / "cam.json").is_file():
+    if final.is_dir() and any(final.iterdir()) and not (final / CAM_INDEX).is_file():
         raise ValueError(f"{final} holds other files; choose another folder with --output")
     final.parent.mkdir(parents=True, exist_ok=True)

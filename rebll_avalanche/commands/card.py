@@ -1,23 +1,19 @@
-"""``rebll card``: what should be told with a model that is handed on."""
+"""``rebll card``: write a model card and a data card of a run."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-HELP = """Write MODEL_CARD.md and DATA_CARD.md of a run: what its files say is filled in, what only you know
-is asked. Cards that are there already are left alone."""
+HELP = """Write MODEL_CARD.md and DATA_CARD.md of a run. Facts from its files are filled in; the rest is left
+as questions for you. Existing cards are not overwritten."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which run, and where to."""
+    """Add the arguments of the command."""
     parser.add_argument("run", type=Path, help="a run folder")
     parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="DIR",
-        help="the folder to write to; the run if not given",
+        "-o", "--output", type=Path, metavar="DIR", help="the folder to write to (default: the run)"
     )
 
 
@@ -37,8 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     there = [name for name in written if (folder / name).exists()]
     if there:
         raise ValueError(
-            f"{folder / there[0]} is there already, maybe with answers; move it, or name another folder "
-            "with -o"
+            f"{folder / there[0]} exists already, maybe with your answers; move it, or choose another "
+            "folder with -o"
         )
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in written.items():

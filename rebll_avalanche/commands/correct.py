@@ -1,4 +1,4 @@
-"""``rebll correct``: other labels for pictures that a learner has learned."""
+"""``rebll correct``: correct labels that a learner was taught."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 from rebll_avalanche.commands.learn import add_table
 
-HELP = """Correct labels, for example: rebll correct city.rebll corrections.csv. Pictures are known again by
-their content, or by their name where they are gone; labels that the table says nothing about stay."""
+HELP = """Correct labels, for example: rebll correct city.rebll corrections.csv. Pictures are recognised by
+content, or by name if the files are gone. Labels that the table does not annotate stay unchanged."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which learner, which table."""
+    """Add the arguments of the command."""
     parser.add_argument("learner", type=Path, help="a .rebll file")
     add_table(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Correct."""
+    """Correct the labels and print what has changed."""
     from rebll_avalanche.learner.held import changing
 
     with changing(arguments.learner) as learner:

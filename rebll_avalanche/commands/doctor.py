@@ -1,4 +1,4 @@
-"""``rebll doctor``: check whether this machine is ready, and what will be slow on it."""
+"""``rebll doctor``: check versions, data folders, disk and speed of this machine."""
 
 from __future__ import annotations
 
@@ -55,10 +55,7 @@ def check_versions() -> Iterator[Finding]:
         # Its compiled operators load only with the torch version they were built for.
         from torchvision.ops import nms  # noqa: F401
     except Exception as error:
-        yield (
-            BAD,
-            f"torchvision does not work with torch: {error}; install matching versions",
-        )
+        yield (BAD, f"torchvision does not work with torch: {error}; install matching versions")
 
 
 def check_requirements(package: str) -> Iterator[Finding]:
@@ -174,5 +171,5 @@ def _count(what: str, there: int, listed: int, expected: int) -> Finding:
     if there == listed == expected:
         return GOOD, f"{what}: all {expected} images"
     if there < listed or not listed:
-        return BAD, f"{what}: {there} of {listed or expected} images are there"
+        return BAD, f"{what}: {there} of {listed or expected} images found"
     return NOTE, f"{what}: {there} images, the official split has {expected}"

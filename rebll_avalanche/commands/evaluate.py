@@ -1,4 +1,4 @@
-"""``rebll evaluate``: how right a learner is on a table of pictures."""
+"""``rebll evaluate``: measure a learner on a table of pictures."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 
 from rebll_avalanche.commands.learn import add_table
 
-HELP = """Say how right a learner is on pictures with labels, for example: rebll evaluate city.rebll
-held_out.csv --images photos. Classes that it does not know are left out and named."""
+HELP = """Measure a learner on labelled pictures that it has not learned from, for example: rebll evaluate
+city.rebll held_out.csv --images photos. Classes that it does not know are left out and listed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which learner, which table."""
+    """Add the arguments of the command."""
     parser.add_argument("learner", type=Path, help="a .rebll file")
     add_table(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Evaluate."""
+    """Print the metrics."""
     from rebll_avalanche.learner import Learner
 
     found = Learner.load(arguments.learner).evaluate(

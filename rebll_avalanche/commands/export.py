@@ -1,4 +1,4 @@
-"""``rebll export``: the model of a run or a learner for programs without torch."""
+"""``rebll export``: write the model of a run or a learner as ONNX, for programs without torch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ metadata."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which run, and where to."""
+    """Add the arguments of the command."""
     parser.add_argument("run", type=Path, help="a run folder or a .rebll file")
     parser.add_argument(
         "--onnx", type=Path, nargs="?", metavar="FILE",
-        help="the file to write; RUN/model.onnx, or beside the learner, if not given",
+        help="the file to write (default: RUN/model.onnx, or beside the learner)",
     )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{file} (largest difference to torch: {difference:.1e})")
     if trained.keep_aspect:
         print(
-            f"this model sees images in their own shape; the file takes squares of {trained.image_size} px, "
-            "and scores of other shapes differ somewhat from those of `rebll predict`"
+            f"the model keeps the aspect ratio of images; the file takes squares of {trained.image_size} px, "
+            "so scores of other shapes differ slightly from those of `rebll predict`"
         )
     return 0

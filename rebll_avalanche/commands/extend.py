@@ -1,4 +1,4 @@
-"""``rebll extend``: a finished run goes on learning, as a learner in a file of its own."""
+"""``rebll extend``: teach a finished run more, as a learner in a file of its own."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from rebll_avalanche.commands.learn import add_lesson, print_lesson
 
 HELP = """Teach a finished run more, for example: rebll extend runs/mine more.csv --images photos. The run's
 images and tables are not needed. The run is opened as a learner, which learns the table with the run's
-method and is written to runs/mine.rebll; the next table goes on from there, and the run stays as it is."""
+method and is written to runs/mine.rebll; later tables continue from that file. The run is not changed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which run, which table, where to."""
+    """Add the arguments of the command."""
     parser.add_argument("run", type=Path, help="the folder of a finished run")
     add_lesson(parser)
-    parser.add_argument("--to", type=Path, help="the learner's file; RUN.rebll")
+    parser.add_argument("--to", type=Path, help="the learner's file (default: RUN.rebll)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Open or go on, learn, and say what came of it."""
+    """Open the run or continue its learner, teach the lesson, and print what was learned."""
     from rebll_avalanche.process import stop_on_terminate
 
     stop_on_terminate()
@@ -32,15 +32,15 @@ def run(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.run
     config_of(folder)  # raises if there is no run
     file = arguments.to or folder.with_name(f"{folder.resolve().name}.rebll")
-    goes_on = file.exists()
+    continued = file.exists()
     with changing(file, lambda: Learner.from_run(folder)) as learner:
-        if goes_on:
+        if continued:
             if not any(lesson.is_of_run(folder) for lesson in learner.lessons):
                 raise RebllError(
                     f"{file} is another learner, with no lesson of the run {folder.resolve().name}: give "
                     f"another file with --to, or teach that one with rebll learn {file}"
                 )
-            print(f"going on with {file}; the run is not read again")
+            print(f"continuing with {file}; the run is not read again")
         print_lesson(learner, arguments)
     print(
         f"\n{file} knows {len(learner.class_names)} classes; ask it: rebll predict {file} PICTURES"

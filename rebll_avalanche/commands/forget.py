@@ -1,25 +1,25 @@
-"""``rebll forget``: make a learner be as if something had never come."""
+"""``rebll forget``: remove pictures, classes or a lesson from a learner."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-HELP = """Forget pictures, classes or a lesson, exactly, for example: rebll forget city.rebll --classes
-car,bus or --lesson 2 or --images street.jpg. `rebll show` lists lessons and classes."""
+HELP = """Forget pictures, classes or a lesson, as if they had never been learned, for example: rebll forget
+city.rebll --classes car,bus or --lesson 2 or --images street.jpg. `rebll show` lists lessons and classes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to forget."""
+    """Add the arguments of the command."""
     parser.add_argument("learner", type=Path, help="a .rebll file")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--images", nargs="+", help="files, or names as in the tables")
     what.add_argument("--classes", help="names separated by commas")
-    what.add_argument("--lesson", type=int, help="a number")
+    what.add_argument("--lesson", type=int, help="its number")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Forget."""
+    """Forget, and print what is left."""
     from rebll_avalanche.learner.held import changing
 
     classes = arguments.classes and [name.strip() for name in arguments.classes.split(",")]

@@ -1,4 +1,4 @@
-"""``rebll learn``: one more lesson for a learner in a file."""
+"""``rebll learn``: teach a learner one more lesson."""
 
 from __future__ import annotations
 
@@ -10,66 +10,68 @@ if TYPE_CHECKING:
     from rebll_avalanche.learner import Learner
 
 HELP = """Teach a learner from a table of pictures, for example: rebll learn city.rebll march.csv --images
-photos/march. The file is made if it is not there; the pictures are not needed again. Stopped, the file is as
-it was before."""
+photos/march. The file is created if it does not exist. The pictures are not needed again afterwards. An
+interrupted lesson leaves the file unchanged."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which file, which table; and, for a new file, what kind of learner."""
+    """Add the arguments of the command."""
     parser.add_argument("learner", type=Path, help="a .rebll file")
     add_lesson(parser)
-    new = parser.add_argument_group("for a file that is not there yet")
-    new.add_argument("--method", help="any that can go on without its old data; closed-form")
-    new.add_argument("--backbone", help="a timm name; tf_efficientnet_lite0")
+    new = parser.add_argument_group("for a new file")
+    new.add_argument("--method", help="one that needs no earlier data (default: closed-form)")
+    new.add_argument("--backbone", help="a timm name (default: tf_efficientnet_lite0)")
     new.add_argument("--pretrained", help="pypi, timm, or a file")
     new.add_argument(
         "--image-size",
         type=int,
-        help="shorter side in pixels; 288, or 224 if the backbone is trained",
+        help="shorter side in pixels (default: 288, or 224 if the backbone is trained)",
     )
     new.add_argument(
-        "--precision", type=float, help="thresholds keep this precision, such as 0.9; else best F1"
+        "--precision",
+        type=float,
+        help="choose thresholds with this precision, such as 0.9 (default: with the best F1)",
     )
     new.add_argument(
         "--train-backbone",
         action="store_const",
         const=False,
         dest="frozen",
-        help="train the whole network from pictures, which memory then holds",
+        help="train the whole network; memory then holds pictures instead of features",
     )
-    new.add_argument("--mem-size", help="pictures in memory, or '20 MB', for methods that have one")
+    new.add_argument("--mem-size", help="for methods with a memory: number of pictures, or '20 MB'")
     new.add_argument("--epochs", type=int, help="for methods that train")
-    new.add_argument("--seed", type=int)
+    new.add_argument("--seed", type=int, help="seed of all random numbers (default: 0)")
     new.add_argument(
         "--thumbnails",
-        help="small copies of pictures kept for people to see: a number, or '16 MB'; 0 for none",
+        help="small copies of pictures kept for display: a number, or '16 MB'; 0 for none",
     )
 
 
 def add_lesson(parser: argparse.ArgumentParser) -> None:
-    """The table, and what to do with pictures that cannot be read."""
+    """Add the arguments of a lesson: a table, and what to do with unreadable pictures."""
     add_table(parser)
     parser.add_argument(
         "--on-error",
         choices=("raise", "skip"),
         default="raise",
-        help="refuse a table with unreadable pictures, or go on without these",
+        help="refuse a table with unreadable pictures, or skip these (default: raise)",
     )
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
-    """The table, where its pictures are, and what it speaks about."""
+    """Add the arguments of a table: its file, its pictures, and the classes that it annotates."""
     parser.add_argument("table", type=Path, help="CSV, COCO or Label Studio JSON, or a folder")
-    parser.add_argument("--images", type=Path, help="folder of the pictures; that of the table")
+    parser.add_argument("--images", type=Path, help="folder of the pictures (default: the table's)")
     parser.add_argument(
         "--about",
         type=lambda text: [name.strip() for name in text.split(",")],
-        help="the classes that the table speaks about, separated by commas; those that it names",
+        help="the classes that the table annotates, separated by commas (default: those it names)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Learn, and say what came of it."""
+    """Teach the lesson and print what was learned."""
     from rebll_avalanche.process import stop_on_terminate
 
     stop_on_terminate()
@@ -86,8 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     if given and arguments.learner.exists():
         raise ValueError(
-            f"{arguments.learner} is there already, and what kind of learner it is cannot change: leave "
-            f"out {', '.join(flags)}, or name another file"
+            f"{arguments.learner} exists already, and its kind of learner cannot change: leave out "
+            f"{', '.join(flags)}, or name another file"
         )
     with changing(arguments.learner, lambda: Learner(**given)) as learner:
         print_lesson(learner, arguments)
@@ -95,11 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def print_lesson(learner: Learner, arguments: argparse.Namespace) -> None:
-    """Learn from the table of :func:`add_lesson`, and say what came of it."""
+    """Teach the lesson of :func:`add_lesson` and print what was learned."""
     lesson = learner.learn(
-        arguments.table,
-        images=arguments.images,
-        about=arguments.about,
-        on_error=arguments.on_error,
+        arguments.table, images=arguments.images, about=arguments.about, on_error=arguments.on_error
     )
     print(lesson)

@@ -6,31 +6,22 @@ from typing import Any
 
 
 def add_cluster_options(parser: Any, *, threads: str) -> None:
-    """Where work runs on a cluster, and on how much of it.
-
-    Args:
-        parser: Of ``argparse``.
-        threads: Help for ``--threads``.
-    """
+    """Add the options of commands that can run on a Ray cluster."""
     parser.add_argument("--threads", type=int, help=threads)
     parser.add_argument(
         "--ray",
         nargs="?",
         const="",
         metavar="ADDRESS",
-        help="run on a Ray cluster; without an address, on one of this machine",
+        help="run on a Ray cluster; without an address, on a local one",
     )
     parser.add_argument(
-        "--gpus", type=float, help="of each task on Ray; by default 1 where there are any"
+        "--gpus", type=float, help="GPUs of each task on Ray (default: 1 if there are any)"
     )
 
 
 def check_counts(arguments: Any, *names: str) -> None:
-    """Refuse numbers of things below one.
-
-    Raises:
-        ValueError: Naming the option.
-    """
+    """Refuse counts below one."""
     for name in names:
         value = getattr(arguments, name)
         if value is not None and value < 1:

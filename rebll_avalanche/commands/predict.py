@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threshold",
         type=probability,
-        help="scores above it are labels; if not given, the run's own, or the learner's for each class",
+        help="scores above it are labels (default: the run's own, or the learner's for each class)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per image and line")
     parser.add_argument(
@@ -75,13 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Model:
-    """What answers, a learner or the model of a run.
+    """A learner or the model of a run.
 
     Attributes:
-        scores: Of each picture the score of every class, highest first.
-        thresholds: Of each class.
-        threshold: The one of all classes, if there is one.
-        trained: The network for pictures.
+        scores: Returns the score of every class for each picture, highest first.
+        thresholds: One per class.
+        threshold: The threshold of all classes, if they share one.
+        trained: Returns the network for class activation maps.
     """
 
     scores: Callable[[list[Any]], list[dict[str, float]]]
@@ -118,7 +118,7 @@ class Problems:
         self.count = 0
 
     def report(self, message: str) -> None:
-        """One more."""
+        """Print a problem and count it."""
         self.count += 1
         print(f"skipped: {printable(message)}", file=sys.stderr)
 
@@ -152,11 +152,7 @@ def image_files(names: Iterable[str], lines: Iterable[str], problems: Problems) 
 
 
 def write_maps(
-    trained: TrainedModel,
-    picture: Any,
-    path: Path,
-    labels: Iterable[str],
-    folder: Path,
+    trained: TrainedModel, picture: Any, path: Path, labels: Iterable[str], folder: Path
 ) -> list[dict[str, str]]:
     """Write one overlay per label; return the labels and files."""
     from rebll_avalanche.inference.predictor import overlay

@@ -40,16 +40,15 @@ def run(arguments: Any) -> int:
     start()
     records = run_experiment(config, folder, start_over=arguments.start_over)
     if is_first():
-        print_records(folder, records)
+        print_records(folder, records, config.evaluation.thresholds[0])
     return 0
 
 
-def print_records(folder: Path, records: Sequence[dict[str, Any]]) -> None:
-    """Print the results of a run in percent, one line per experience."""
-    from rebll_avalanche.configuration.config import Config
-    from rebll_avalanche.run_files import CONFIG
+def print_records(folder: Path, records: Sequence[dict[str, Any]], threshold: float) -> None:
+    """Print the results of a run in percent, one line per experience, and write its report."""
+    from rebll_avalanche.report import read_run, write_report
+    from rebll_avalanche.run_files import REPORT
 
-    threshold = Config.read(folder / CONFIG).evaluation.thresholds[0]
     wanted = ("mAP", *(f"{name}@{threshold:g}" for name in ("CF1", "OF1", "FPR")))
     # A metric may be undefined after some experiences: there is no FPR without negatives.
     names = [name for name in wanted if any(name in record["metrics"] for record in records)]
@@ -63,12 +62,5 @@ def print_records(folder: Path, records: Sequence[dict[str, Any]]) -> None:
     last = records[-1]["metrics"]
     if "AvgmAP" in last:
         print(f"average mAP {100 * last['AvgmAP']:.1f}")
-    print(f"results in {folder}, report in {write_page(folder)}")
-
-
-def write_page(folder: Path) -> Path:
-    """Write the report of this run."""
-    from rebll_avalanche.report import read_run, write_report
-    from rebll_avalanche.run_files import REPORT
-
-    return write_report([read_run(folder)], folder / REPORT)
+    page = write_report([read_run(folder)], folder / REPORT)
+    print(f"results in {folder}, report in {page}")

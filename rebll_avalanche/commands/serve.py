@@ -5,24 +5,26 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-HELP = """Teach and ask a learner in the browser, for example: rebll serve city.rebll. The file is made
-with the first lesson if it is not there. Programs use the same address; it describes itself under /docs."""
+HELP = """Teach and ask a learner in the browser, for example: rebll serve city.rebll. The file is created
+with the first lesson if it does not exist. Programs use the same address; /docs describes the calls."""
 
-# Nobody can open a link to these.
+# A server can listen on these, but a browser cannot open them.
 EVERY_ADDRESS = ("0.0.0.0", "::")
-# Beyond so many, those who have no token yet could use up the memory.
+# Limits the memory that clients without a token can use up.
 MOST_CONNECTIONS = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which learner, where."""
+    """Add the arguments of the command."""
     parser.add_argument("learner", type=Path, help="a .rebll file")
     parser.add_argument(
         "--host",
         default="127.0.0.1",
-        help="address to listen at; others than this machine's need a token",
+        help="address to listen on; clients of other machines need a token (default: 127.0.0.1)",
     )
-    parser.add_argument("--port", type=int, default=8765, help="0 for any that is free")
+    parser.add_argument(
+        "--port", type=int, default=8765, help="0 for any free port (default: 8765)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``rebll show``: what each experience of a recipe holds, or what a learner knows."""
+"""``rebll show``: draw the experiences of a recipe, or list what a learner knows."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rebll_avalanche.commands.options import check_counts
+
 HELP = """Draw some images of every experience with the classes it labels and those it hides,
 for example: rebll show recipe.yaml --to experiences.png. Of a learner, list classes and lessons: rebll show
 city.rebll, and draw some pictures of each lesson, whose files may be gone: --to lessons.png."""
 
-STREAMS = ("train", "test", "valid")
-
 
 def parse(argv: Sequence[str]) -> Any:
-    """The recipe and where to draw, or the learner."""
+    """Parse a recipe and where to draw, or a learner."""
     if argv and argv[0].endswith(".rebll"):
         parser = argparse.ArgumentParser(prog="rebll show", description=HELP)
         parser.add_argument("learner", type=Path, help="a .rebll file")
@@ -23,29 +23,24 @@ def parse(argv: Sequence[str]) -> Any:
             "--to", type=Path, help="draw pictures of each lesson into this PNG file"
         )
         parser.add_argument("--images", type=int, default=6, help="pictures per lesson")
-        return _checked(parser.parse_args(argv))
+        arguments = parser.parse_args(argv)
+        check_counts(arguments, "images")
+        return arguments
     from rebll_avalanche.configuration.parse import parse_settings
-    from rebll_avalanche.words import check_choice
 
     def more(parser: Any) -> None:
         parser.add_argument("--to", default="experiences.png", help="the PNG file to write")
         parser.add_argument("--images", type=int, default=6, help="images per experience")
-        parser.add_argument("--stream", default="train", help="train, test or valid")
+        parser.add_argument("--stream", choices=("train", "test", "valid"), default="train")
 
     config, arguments = parse_settings(argv, prog="rebll show", description=HELP, extend=more)
-    check_choice("--stream", arguments.stream, STREAMS)
+    check_counts(arguments, "images")
     arguments.config = config
-    return _checked(arguments)
-
-
-def _checked(arguments: Any) -> Any:
-    if arguments.images < 1:
-        raise ValueError(f"--images must be at least 1, got {arguments.images}")
     return arguments
 
 
 def run(arguments: Any) -> int:
-    """Draw, or list."""
+    """Draw the experiences, or list the learner's classes and lessons."""
     if hasattr(arguments, "learner"):
         from rebll_avalanche.learner import Learner
         from rebll_avalanche.learner.lesson import overview

@@ -190,12 +190,11 @@ def _write(finished: list[Path], stem: Path, arguments: Any) -> None:
     from rebll_avalanche.files import write_text
     from rebll_avalanche.report import comparison, read_run, write_report
 
-    rows = comparison.compare(finished, arguments.thresholds)
+    runs = [read_run(folder) for folder in finished]
+    rows = comparison.compare(runs, arguments.thresholds)
     forms = {"md": comparison.as_markdown, "csv": comparison.as_csv, "tex": comparison.as_latex}
     for ending, form in forms.items():
         write_text(stem.with_name(f"{stem.name}.{ending}"), form(rows, arguments.thresholds))
-    page = write_report(
-        [read_run(folder) for folder in finished], stem.with_name(f"{stem.name}.html")
-    )
+    page = write_report(runs, stem.with_name(f"{stem.name}.html"))
     print(comparison.as_text(rows, arguments.thresholds))
     print(f"also in {stem}.md, .csv and .tex; figures in {page}")

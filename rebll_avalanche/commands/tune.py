@@ -17,7 +17,7 @@ SHOWN = 5
 
 
 def parse(argv: Sequence[str]) -> Any:
-    """Parse the recipe and what to look for."""
+    """Parse the recipe and the search space."""
     from rebll_avalanche.configuration.parse import parse_settings
     from rebll_avalanche.configuration.space import FORMS, parse_space
 
@@ -25,7 +25,7 @@ def parse(argv: Sequence[str]) -> Any:
         parser.add_argument(
             "--space", nargs="+", default=[], metavar="SETTING=VALUES", help=f"values are {FORMS}"
         )
-        parser.add_argument("--trials", type=int, default=20, help="how many to run (default: 20)")
+        parser.add_argument("--trials", type=int, default=20, help="number of trials (default: 20)")
         parser.add_argument(
             "--metric",
             choices=("last", "average"),
@@ -36,14 +36,14 @@ def parse(argv: Sequence[str]) -> Any:
             "--early-stopping",
             type=int,
             metavar="N",
-            help="stop the worse half of the trials after N experiences, of the rest after 2 N, and so on; "
-            "by default none: the first experiences say little about the last",
+            help="stop the worse half of the trials after N experiences, half of the rest after 2 N, etc. "
+            "(default: never, because early experiences say little about the last)",
         )
-        parser.add_argument(
-            "--jobs", type=int, help="trials at once; by default as many as there is room for"
-        )
+        parser.add_argument("--jobs", type=int, help="parallel trials (default: as many as fit)")
         add_cluster_options(parser, threads="CPUs of each trial (default: 1)")
-        parser.add_argument("--folder", help="of the search; by default in runs/, ending in _tune")
+        parser.add_argument(
+            "--folder", help="folder of the search; by default in runs/, ending in _tune"
+        )
 
     config, arguments = parse_settings(argv, prog="rebll tune", description=HELP, extend=more)
     check_counts(arguments, "trials", "jobs", "threads", "early_stopping")
@@ -104,7 +104,7 @@ def run(arguments: Any) -> int:
 
 
 def _cells(trials: Any, row: Any) -> list[str]:
-    """The score and the settings of a trial, to be read by people."""
+    """The score and the settings of a trial, as text."""
     score = trials.score(row)
     shown = f"mAP {100 * score:5.1f}" if score == score else " " * 9
     values = (f"{value:.4g}" if isinstance(value, float) else value for value in row.point.values())

@@ -1,4 +1,4 @@
-"""``rebll undo``: a learner as before its last lesson."""
+"""``rebll undo``: restore a learner to its state before the last lesson."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ HELP = """Undo the last lesson of a learner, for example: rebll undo city.rebll.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which learner."""
+    """Add the arguments of the command."""
     parser.add_argument("learner", type=Path, help="a .rebll file")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Undo."""
+    """Undo the last lesson and name it."""
     from rebll_avalanche.learner.held import changing
     from rebll_avalanche.words import printable
 

@@ -337,9 +337,7 @@ class Config:
         if not isinstance(values, Mapping):
             raise ValueError(f"a configuration must map names to settings, got {brief(values)}")
         given = {key: value for key, value in values.items() if key not in RECORDS}
-        method = given.setdefault("method", {})
-        if not isinstance(method, Mapping):
-            raise ValueError(f"method must hold a name and parameters, got {brief(method)}")
+        method = method_section(given)
         given["method"] = method = {"name": "rebll"} | {
             key: value for key, value in method.items() if value is not None
         }
@@ -360,12 +358,18 @@ class Config:
         return cls.from_dict(read_settings(path))
 
 
-def kinds_of(method: str) -> dict[str, Any]:
-    """The type of every setting of a method, by its dotted key.
+def method_section(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The name and the parameters of the method, as far as they are given."""
+    method = settings.get("method", {})
+    if not isinstance(method, Mapping):
+        raise ValueError(
+            f"method must hold a name and parameters, such as {{name: lwf}}, got {brief(method)}"
+        )
+    return method
 
-    Raises:
-        ValueError: When there is no such method.
-    """
+
+def kinds_of(method: str) -> dict[str, Any]:
+    """The type of every setting of a method, by its dotted key."""
     kinds: dict[str, Any] = {}
     for name, kind in get_type_hints(Config).items():
         if name in SECTIONS:
@@ -382,31 +386,27 @@ def kinds_of(method: str) -> dict[str, Any]:
 
 
 def check_keys(settings: Mapping[str, Any], known: Iterable[str], whose: str = "") -> None:
-    """Refuse settings that do not exist.
+    """Refuse settings that do not exist, and name the nearest valid ones.
 
     Args:
         settings: Sections with settings, or dotted settings.
         known: Dotted names of valid settings.
         whose: Owner for the message, such as " of lwf".
-
-    Raises:
-        ValueError: Naming the first unknown setting and the nearest valid ones.
     """
     known = list(known)
-    sections = {section_of(name) for name in known}
+    sections = {name.split(".")[0] for name in known}
     for section, value in settings.items():
         inner = isinstance(value, Mapping) and section not in known
         inner = inner and (bool(value) or section in sections)  # an empty one is named itself
         for key in [f"{section}.{name}" for name in value] if inner else [str(section)]:
             if key not in known:
-                own = section_of(key)
-                near = [name for name in known if section_of(name) == own] or known
+                own = key.split(".")[0]
+                near = [name for name in known if name.split(".")[0] == own]
+                words = [name for name in known if "." not in name]
+                if not near and (word := nearest(own, words, 1, cutoff=0.8)):
+                    raise ValueError(f"{own} is not a setting; did you mean {word}?")
                 owner = whose if own == "method" else ""
                 raise ValueError(
-                    f"{brief(key)[1:-1]} is not a setting{owner}; the nearest are {nearest(key, near, 3)}"
+                    f"{brief(key)[1:-1]} is not a setting{owner}; the nearest are "
+                    f"{nearest(key, near or known, 3)}"
                 )
-
-
-def section_of(key: str) -> str:
-    """The section of a dotted setting; a setting without a section is its own."""
-    return key.split(".")[0]

@@ -39,9 +39,6 @@ def parse_settings(
 
     Returns:
         The configuration and all arguments.
-
-    Raises:
-        ValueError: Naming what is wrong and the nearest valid choice.
     """
     arguments, settings, study = _read(argv, prog, description, extend)
     settings = merged(settings, study.per_method.get(arguments.method, {}))
@@ -88,7 +85,8 @@ def _read(
     settings, study = ({}, Study()) if unknown else _recipe(arguments)
     method = texts.get("method.name") or settings.get("method", {}).get("name", "rebll")
     kinds = kinds_of(method)
-    check_keys(texts | unknown, list(kinds), f" of {method}")
+    others = [name.replace("_", "-") for name in vars(arguments) if name not in texts]
+    check_keys(texts | unknown, [*kinds, *others], f" of {method}")
     if left:
         raise ValueError(f"unexpected argument {left[0]!r}; see --help")
     if arguments.help:
@@ -181,11 +179,7 @@ def _text(text: str, kind: Any, default: Any) -> str:
 
 
 def _recipe(arguments: argparse.Namespace) -> tuple[dict[str, Any], Study]:
-    """Read the recipe named on the command line.
-
-    Raises:
-        ValueError: When the argument is not a recipe, instead of running the defaults.
-    """
+    """Read the recipe named on the command line; refuse other arguments instead of running the defaults."""
     file = arguments.recipe
     if file is None:
         for values in vars(arguments).values():

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rebll_avalanche import plain_yaml
-from rebll_avalanche.configuration.config import RECORDS, check_keys, kinds_of
+from rebll_avalanche.configuration.config import RECORDS, check_keys, kinds_of, method_section
 from rebll_avalanche.configuration.values import listed
 from rebll_avalanche.methods import describe, method_names
 from rebll_avalanche.words import brief, nearest
@@ -99,21 +99,14 @@ def without(nested: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
 def read_recipe(path: Path, profile: str | None = None) -> tuple[dict[str, Any], Study]:
     """Read the settings of a run and what a table varies from a YAML file.
 
-    Args:
-        path: The file.
-        profile: Name of a profile; required if the file has profiles.
-
-    Raises:
-        FileNotFoundError: When there is no such file.
-        ValueError: When it does not hold settings, or lacks the profile.
+    A file with profiles needs the name of one of them.
     """
     content = _read(path, ())
     profiles = content.pop("profiles", {})
     if not isinstance(profiles, dict) or not all(isinstance(p, dict) for p in profiles.values()):
         raise ValueError(f"profiles in {path} must map names to settings, got {brief(profiles)}")
     for part in (content, *profiles.values()):
-        if not isinstance(part.get("method", {}), dict):
-            raise ValueError(f"method must hold a name and parameters, got {brief(part['method'])}")
+        method_section(part)
         others = {key: value for key, value in part.items() if key != "method"}
         check_keys(others, [*kinds_of("rebll"), *STUDY_KEYS, "extends", "profiles"])
     if profile is None and profiles:

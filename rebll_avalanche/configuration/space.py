@@ -40,14 +40,7 @@ class Choice:
 
 
 def parse_space(texts: Sequence[str], config: Config) -> dict[str, Choice]:
-    """Parse texts such as ``training.lr=1e-4..1e-2:log`` or ``training.batch_size=16,32``.
-
-    Args:
-        texts: One per setting.
-        config: Every value must be valid beside its settings.
-
-    Raises:
-        ValueError: Naming the text and what it may look like.
+    """Parse texts such as ``training.lr=1e-4..1e-2:log``; every value must be valid in the configuration.
 
     >>> parse_space(["training.lr=1e-4..1e-2:log", "model.bn_mode=train,frozen"], Config())
     {'training.lr': Choice(values=(0.0001, 0.01), between=True, log=True), \

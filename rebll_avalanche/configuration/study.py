@@ -32,9 +32,6 @@ def plan(recipe: Config, study: Study) -> list[Planned]:
 
     The recipe's method parameters apply to its own method only; other methods use their defaults, except
     for the memory size, which all replay methods share.
-
-    Raises:
-        ValueError: When no method has a setting, or a setting has an invalid value.
     """
     methods = study.method_names or [recipe.method_name]
     scenarios = study.scenarios or (recipe.benchmark.scenario,)

@@ -22,9 +22,6 @@ def listed(value: Any) -> tuple[Any, ...]:
 def checked(key: str, value: Any, kind: Any) -> Any:
     """Convert a value to the type of its setting; an integer is accepted for a float.
 
-    Raises:
-        ValueError: Naming the setting, the value and the valid choices, nearest first.
-
     >>> checked("training.lr", 1, float)
     1.0
     >>> checked("training.tuning", False, Literal["auto", "off"])  # YAML reads off as false

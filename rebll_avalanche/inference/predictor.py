@@ -134,9 +134,7 @@ def load_run(folder: str | Path) -> TrainedModel:
         UnsafeError: When the folder contains a link.
         ValueError: When it was not trained on images.
     """
-    if folder is None:
-        raise TypeError("folder must be the path of a run, got None")
-    check_path("folder", folder)
+    check_path("folder", folder, needed=True)
     with inference_only():
         return _load(Path(folder))
 
@@ -160,7 +158,8 @@ def _load(folder: Path) -> TrainedModel:
     learned = _learned(end, folder)
     weights = record.get("weights", {})
     if config.benchmark.features_until is not None:
-        model, learned = _with_first_part(plain, weights, learned)
+        model = _feature_network(plain, weights)
+        learned = model.state_dict() | learned  # the first part of the network was not trained
     else:
         model = build_network(plain, shape, pretrained=False)
     try:
@@ -182,7 +181,7 @@ def _load(folder: Path) -> TrainedModel:
         features = feature_maker(config.benchmark)
         check_same_weights(features.weights, weights)
     elif len(shape) == 1:
-        model = _on_frozen_backbone(plain, weights, model)
+        model = with_learned(_feature_network(plain, weights), model, hidden=config.model.hidden)
     model.eval()
     names = _class_names(record, model.num_classes, folder)
     side = views[0][1] if made_of_pictures else shape[-1]
@@ -208,18 +207,6 @@ def _class_names(record: dict[str, Any], count: int, folder: Path) -> tuple[str,
     return tuple(map(str, names[:count]))
 
 
-def _with_first_part(
-    config: Config, weights: dict[str, Any], learned: dict[str, Tensor]
-) -> tuple[MultiLabelModel, dict[str, Tensor]]:
-    """The whole network of a run trained on feature maps, and all its weights.
-
-    Raises:
-        ValueError: When the installed weights differ from those that computed the maps.
-    """
-    model = _feature_network(config, weights)
-    return model, model.state_dict() | learned
-
-
 class VectorsOfMaps(nn.Module):
     """A frozen backbone with average pooling, followed by a model trained on its vectors.
 
@@ -239,13 +226,6 @@ class VectorsOfMaps(nn.Module):
         return vectors
 
 
-def _on_frozen_backbone(
-    config: Config, weights: dict[str, Any], learned: MultiLabelModel
-) -> MultiLabelModel:
-    """Combine a model trained on vectors with the frozen backbone that computed them."""
-    return with_learned(_feature_network(config, weights), learned, hidden=config.model.hidden)
-
-
 def with_learned(
     model: MultiLabelModel, learned: MultiLabelModel, *, hidden: int = 0
 ) -> MultiLabelModel:
@@ -258,11 +238,7 @@ def with_learned(
 
 
 def _feature_network(config: Config, weights: dict[str, Any]) -> MultiLabelModel:
-    """The frozen backbone that computed a run's feature maps or vectors.
-
-    Raises:
-        ValueError: When its installed weights differ from those of the run.
-    """
+    """The frozen backbone that computed a run's features, if the same weights are installed."""
     network = replace(
         config.model,
         backbone=config.benchmark.views[0][0],
@@ -284,12 +260,7 @@ def reduced(picture: Image.Image, longest: int = 320) -> Image.Image:
 
 
 def overlay(picture: Image.Image, activation: Tensor) -> Image.Image:
-    """Draw a map over a reduced image: dimmed where there is no evidence, coloured where there is.
-
-    Args:
-        picture: An image of any size.
-        activation: ``[h, w]`` between 0 and 1.
-    """
+    """Draw a map ``[h, w]`` over a reduced image: dimmed without evidence, coloured where there is some."""
     from matplotlib import colormaps
 
     picture = reduced(picture)

@@ -65,32 +65,32 @@ def score_histogram(
 
 
 def cost_bars(
-    groups: Sequence[Group],
-    cost: Callable[[Group], Spread | None],
+    costs: Sequence[tuple[Group, Spread | None]],
     write: Callable[[float], str],
     looks: Mapping[str, Look],
     *,
     width: float,
 ) -> Figure | None:
-    """One bar per experiment for a cost, with its value at the end."""
-    costs = [(group, spread) for group in groups if (spread := cost(group)) is not None]
-    if not costs:
+    """One bar per experiment for a cost, with its value at the end; None if it was never measured."""
+    known = [(group, spread.mean) for group, spread in costs if spread is not None]
+    if not known:
         return None
-    labels = [fill(group.label, LABEL) for group, _ in costs]
+    labels = [fill(group.label, LABEL) for group, _ in known]
+    means = [mean for _, mean in known]
     rows = np.array([ROW + LINE * label.count("\n") for label in labels])
     places = np.cumsum(rows) - rows / 2
     with canvas(width, rows.sum() + 16) as (figure, axes):
         axes.barh(
-            places, [spread.mean for _, spread in costs], height=0.56 * ROW,
-            color=[INK if group.ceiling else looks[group.label].colour for group, _ in costs],
+            places, means, height=0.56 * ROW,
+            color=[INK if group.ceiling else looks[group.label].colour for group, _ in known],
         )  # fmt: skip
-        for place, (_, spread) in zip(places, costs, strict=True):
+        for place, mean in zip(places, means, strict=True):
             axes.annotate(
-                write(spread.mean), (spread.mean, place), xytext=(5, 0),
+                write(mean), (mean, place), xytext=(5, 0),
                 textcoords="offset points", va="center", fontsize=9, color=INK,
             )  # fmt: skip
         axes.set_yticks(places, labels, color=INK)
-        axes.set_xlim(0, 1.22 * max(spread.mean for _, spread in costs))
+        axes.set_xlim(0, 1.22 * max(means))
         axes.set_ylim(rows.sum(), 0)
         axes.grid(False)
         axes.set_xticks([])

@@ -1,4 +1,4 @@
-"""A model card of a run, and a template of a data card: what is known is filled in, the rest is asked."""
+"""A model card and a data card of a run: known facts are filled in, the rest is left as questions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CARDS = {"MODEL_CARD.md": "model_card.md", "DATA_CARD.md": "data_card.md"}
 
 def cards(run: Run) -> dict[str, str]:
     """The text of each card, by the name of its file."""
-    # Names of classes and methods may be a stranger's: they must not become markup.
+    # Names of classes and methods may come from untrusted files; they must not become markup.
     environment = Environment(
         loader=PackageLoader("rebll_avalanche.report", "templates"),
         undefined=StrictUndefined,

@@ -6,10 +6,9 @@ import csv
 import io
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from rebll_avalanche.report.groups import settings_of
-from rebll_avalanche.report.runs import read_run
+from rebll_avalanche.report.runs import Run
 from rebll_avalanche.report.table import (
     AVERAGE_MAP,
     LAST_MAP,
@@ -24,11 +23,10 @@ from rebll_avalanche.report.table import (
 CEILING = "ceiling"
 
 
-def compare(folders: Sequence[Path], thresholds: Sequence[float]) -> list[Row]:
-    """The rows of a table from finished run folders: ceilings first, then by Last mAP."""
-    settings = settings_of([read_run(folder) for folder in folders])
+def compare(runs: Sequence[Run], thresholds: Sequence[float]) -> list[Row]:
+    """The rows of a table: ceilings first, then by Last mAP."""
     wanted = columns(thresholds).values()
-    return [row for setting in settings for row in rows_of(setting, wanted)]
+    return [row for setting in settings_of(runs) for row in rows_of(setting, wanted)]
 
 
 def columns(thresholds: Sequence[float]) -> dict[str, Column]:

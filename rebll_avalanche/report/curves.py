@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,6 +13,8 @@ from matplotlib.ticker import MaxNLocator
 from rebll_avalanche.report.groups import Group, Setting, Spread, Sweep
 from rebll_avalanche.report.style import INK, MUTED, Look, canvas, end_labels
 
+Curve = Sequence[tuple[float, Spread]]
+
 
 def metric_curves(
     setting: Setting, metric: str, title: str, looks: Mapping[str, Look], *, width: float
@@ -21,28 +23,20 @@ def metric_curves(
 
     Joint training, which has a single result, is a dashed horizontal line.
     """
-    small = width < 500
+    small, forgetting = width < 500, metric == "Forgetting"
     size = 10 if small else 11.5
+    labels = []
     with canvas(width, 0.95 * width if small else 0.44 * width) as (figure, axes):
-        curves = [(group, group.curve(metric)) for group in setting.shown]
-        curves = [(group, curve) for group, curve in curves if curve]
-        for group, curve in curves:
-            look = looks[group.label]
-            seen, mean, low, high = _band(curve)
-            axes.fill_between(seen, low, high, color=look.colour, alpha=0.14, linewidth=0)
-            axes.plot(
-                seen,
-                mean,
-                color=look.colour,
-                linestyle=look.dashes,
-                marker=look.marker,
-                clip_on=False,
-            )
-        ceilings = [(group, spread) for group in setting.groups if group.ceiling
-                    and (spread := group.last(metric))]  # fmt: skip
-        for _, spread in ceilings if metric != "Forgetting" else []:
-            axes.axhline(100 * spread.mean, color=INK, linestyle=(0, (2, 2)), linewidth=1)
-        steps = sorted({seen for _, curve in curves for seen, _ in curve})
+        curves = {g.label: curve for g in setting.shown if (curve := g.curve(metric))}
+        for label, curve in curves.items():
+            _draw(axes, curve, looks[label])
+            labels.append(_end(curve, label, looks[label].colour))
+        steps = sorted({seen for curve in curves.values() for seen, _ in curve})
+        for group in setting.groups:
+            # Joint training does not forget.
+            if group.ceiling and not forgetting and (spread := group.last(metric)):
+                axes.axhline(100 * spread.mean, color=INK, linestyle=(0, (2, 2)), linewidth=1)
+                labels.append(_end([(steps[-1], spread)], group.label, INK))
         axes.set_xticks(
             steps if len(steps) <= (6 if small else 12) else steps[:: -(-len(steps) // 8)]
         )
@@ -52,16 +46,9 @@ def metric_curves(
         axes.set_title(title, color=MUTED, pad=10, fontsize=size)
         axes.yaxis.set_major_locator(MaxNLocator(6))
         axes.margins(y=0.04)
-        if metric == "Forgetting":
+        if forgetting:
             axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
         figure.canvas.draw()
-        ends = [(curve[-1][0], 100 * curve[-1][1].mean, group) for group, curve in curves]
-        labels = [(x, y, f"{g.label}  {y:.1f}", looks[g.label].colour) for x, y, g in ends]
-        if metric != "Forgetting":
-            labels += [
-                (steps[-1], 100 * spread.mean, f"{group.label}  {100 * spread.mean:.1f}", INK)
-                for group, spread in ceilings
-            ]
         end_labels(axes, labels, size=9 if small else 11.5)
     return figure
 
@@ -74,8 +61,13 @@ def sweep_curves(sweep: Sweep, look: Look, *, width: float) -> Figure:
             curve = [(number, group.last(metric)) for number, group in sweep.points]
             known = [(number, spread) for number, spread in curve if spread is not None]
             if known:
-                _sweep_line(axes, known, colour, look.marker)
+                _draw(axes, known, Look(colour, marker=look.marker))
                 labels.append((known[-1][0], 100 * known[-1][1].mean, name, colour))
+                best, spread = max(known, key=lambda point: point[1].mean)
+                axes.annotate(
+                    f"{100 * spread.mean:.1f}", (best, 100 * spread.mean), xytext=(0, 7), color=colour,
+                    textcoords="offset points", ha="center", fontsize=9, fontweight="bold",
+                )  # fmt: skip
         axes.set_xticks([number for number, _ in sweep.points])
         axes.set_xticklabels([f"{number:g}" for number, _ in sweep.points])
         _limits(axes, sweep.points[0][0], sweep.points[-1][0])
@@ -88,51 +80,27 @@ def sweep_curves(sweep: Sweep, look: Look, *, width: float) -> Figure:
     return figure
 
 
-def _sweep_line(axes: Axes, known: list[tuple[float, Spread]], colour: str, marker: str) -> None:
-    numbers, mean, low, high = _band(known)
-    axes.fill_between(numbers, low, high, color=colour, alpha=0.14, linewidth=0)
-    axes.plot(numbers, mean, color=colour, marker=marker, clip_on=False)
-    best = int(np.argmax(mean))
-    axes.annotate(
-        f"{mean[best]:.1f}", (numbers[best], mean[best]), xytext=(0, 7), color=colour,
-        textcoords="offset points", ha="center", fontsize=9, fontweight="bold",
-    )  # fmt: skip
-
-
 def relabelling_curves(group: Group, *, width: float) -> Figure | None:
     """Accuracy, precision and recall of relabelled entries after each experience."""
-    shown = (
-        ("accuracy", "-", "o"),
-        ("precision", (0, (5, 2)), "s"),
-        ("recall", (0, (1.2, 1.6)), "D"),
-    )
-    lines = []
-    for name, dashes, marker in shown:
-        steps: dict[int, list[float | None]] = {}
-        for run in group.runs:
-            for step in run.steps:
-                steps.setdefault(step.classes_seen, []).append(step.relabelling.get(name))
-        spreads = [(seen, Spread.of(values)) for seen, values in sorted(steps.items())]
-        known = [(float(seen), spread) for seen, spread in spreads if spread is not None]
-        if known:
-            lines.append((name, dashes, marker, known))
-    if not lines:
+    looks = {
+        "accuracy": Look(INK),
+        "precision": Look(INK, (0, (5, 2)), "s"),
+        "recall": Look(INK, (0, (1.2, 1.6)), "D"),
+    }
+    curves = {name: curve for name in looks if (curve := group.curve(name, "relabelling"))}
+    if not curves:
         return None
+    seen = [place for place, _ in next(iter(curves.values()))]
     with canvas(width, 0.72 * width) as (figure, axes):
-        for _, dashes, marker, known in lines:
-            seen, mean, low, high = _band(known)
-            axes.fill_between(seen, low, high, color=INK, alpha=0.1, linewidth=0)
-            axes.plot(seen, mean, color=INK, linestyle=dashes, marker=marker, clip_on=False)
-        axes.set_xticks([int(seen) for seen, _ in lines[0][3]])
+        for name, curve in curves.items():
+            _draw(axes, curve, looks[name], alpha=0.1)
+        axes.set_xticks(seen)
         axes.set_xlabel("classes seen")
         axes.set_title("relabelled entries, %", color=MUTED)
         axes.set_ylim(0, 100)
-        _limits(axes, lines[0][3][0][0], lines[0][3][-1][0])
+        _limits(axes, seen[0], seen[-1])
         figure.canvas.draw()
-        end_labels(axes, [
-            (known[-1][0], 100 * known[-1][1].mean, f"{name}  {100 * known[-1][1].mean:.0f}", INK)
-            for name, _, _, known in lines
-        ])  # fmt: skip
+        end_labels(axes, [_end(curve, name, INK, digits=0) for name, curve in curves.items()])
     return figure
 
 
@@ -141,11 +109,18 @@ def _limits(axes: Axes, first: float, last: float) -> None:
     axes.set_xlim((first, last) if first < last else (first - 1, first + 1))
 
 
-def _band(
-    curve: list[tuple[int, Spread]] | list[tuple[float, Spread]],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Positions, means and the edges of the band, in percent."""
-    places = np.array([float(place) for place, _ in curve])
+def _draw(axes: Axes, curve: Curve, look: Look, *, alpha: float = 0.14) -> None:
+    """Draw the means in percent as a line, and one deviation around them as a band."""
+    places = [place for place, _ in curve]
     mean = np.array([100 * spread.mean for _, spread in curve])
     std = np.array([0 if math.isnan(spread.std) else 100 * spread.std for _, spread in curve])
-    return places, mean, mean - std, mean + std
+    axes.fill_between(places, mean - std, mean + std, color=look.colour, alpha=alpha, linewidth=0)
+    axes.plot(
+        places, mean, color=look.colour, linestyle=look.dashes, marker=look.marker, clip_on=False
+    )
+
+
+def _end(curve: Curve, name: str, colour: str, *, digits: int = 1) -> tuple[float, float, str, str]:
+    """The label of a line at its end, as :func:`end_labels` takes it."""
+    place, spread = curve[-1]
+    return place, 100 * spread.mean, f"{name}  {100 * spread.mean:.{digits}f}", colour

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from rebll_avalanche.report.names import BENCHMARKS, percent, value
-from rebll_avalanche.report.runs import Run, Step
+from rebll_avalanche.report.runs import Run
+
+Combine = Callable[[Sequence[float]], float]
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,12 @@ class Group:
     """The same experiment with different seeds."""
 
     label: str
-    method: str
     runs: tuple[Run, ...]
+
+    @property
+    def method(self) -> str:
+        """The method's name in the registry."""
+        return self.first.method
 
     @property
     def ceiling(self) -> bool:
@@ -59,23 +65,18 @@ class Group:
         """A metric after the last experience, over seeds."""
         return Spread.of(run.last.metrics.get(metric) for run in self.runs)
 
-    def total(
-        self, what: Callable[[Step], float | None], combine: Callable[..., float]
-    ) -> Spread | None:
-        """A cost of whole runs, combined over experiences and then over seeds."""
-        totals = []
-        for run in self.runs:
-            known = [number for step in run.steps if (number := what(step)) is not None]
-            totals.append(combine(known) if known else None)
-        return Spread.of(totals)
+    def total(self, field: str, combine: Combine) -> Spread | None:
+        """A cost of whole runs, a field of :class:`Step`, combined over experiences and then over seeds."""
+        costs = [[getattr(step, field) for step in run.steps] for run in self.runs]
+        known = [[cost for cost in run if cost is not None] for run in costs]
+        return Spread.of(combine(run) for run in known if run)
 
-    def curve(self, metric: str) -> list[tuple[int, Spread]]:
+    def curve(self, metric: str, field: str = "metrics") -> list[tuple[int, Spread]]:
         """``(classes seen, metric)`` after each experience that some seed has finished."""
-        steps: dict[int, list[float | None]] = {}
-        for run in self.runs:
-            for step in run.steps:
-                steps.setdefault(step.classes_seen, []).append(step.metrics.get(metric))
-        spreads = ((seen, Spread.of(values)) for seen, values in sorted(steps.items()))
+        found: dict[int, list[float | None]] = {}
+        for step in (step for run in self.runs for step in run.steps):
+            found.setdefault(step.classes_seen, []).append(getattr(step, field).get(metric))
+        spreads = ((seen, Spread.of(values)) for seen, values in sorted(found.items()))
         return [(seen, spread) for seen, spread in spreads if spread is not None]
 
     def class_ap(self) -> tuple[list[str], np.ndarray]:
@@ -85,9 +86,8 @@ class Group:
         values = np.full((len(self.runs), len(names), width), np.nan)
         for layer, run in zip(values, self.runs, strict=True):
             for column, step in enumerate(run.steps):
-                layer[:, column] = [_number(step.per_class_ap.get(name)) for name in names]
-        known = (~np.isnan(values)).sum(axis=0)
-        return names, np.where(known, np.nansum(values, axis=0) / np.maximum(known, 1), np.nan)
+                layer[:, column] = [step.per_class_ap.get(name, np.nan) for name in names]
+        return names, np.ma.masked_invalid(values).mean(axis=0).filled(np.nan)
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,7 @@ class Setting:
     def shown(self) -> list[Group]:
         """Competitors shown in figures: without sweep points that have fewer seeds than others.
 
-        Many sweep points would hide the other methods; they are in the table and in the figure of the
-        sweep.
+        Many sweep points would hide the other methods.
         """
         side = {
             group.label
@@ -134,19 +133,18 @@ class Setting:
         target = min(values.values()) if lower_is_better else max(values.values())
         return {label for label, printed in values.items() if printed == target}
 
-    def has(self, metric: str) -> bool:
-        """Whether any experiment has measured it."""
-        return any(metric in run.last.metrics for group in self.groups for run in group.runs)
-
 
 @dataclass(frozen=True)
 class Sweep:
     """Experiments of one method that differ in exactly one of its parameters."""
 
-    title: str
     parameter: str
-    method: str
-    points: tuple[tuple[float, Group], ...]
+    points: list[tuple[float, Group]]
+
+    @property
+    def title(self) -> str:
+        """Method and parameter."""
+        return f"{self.points[0][1].first.label}: {self.parameter}"
 
 
 def settings_of(runs: Sequence[Run]) -> list[Setting]:
@@ -166,20 +164,14 @@ def sweeps_of(setting: Setting) -> list[Sweep]:
     families: dict[tuple[str, str], list[tuple[float, Group]]] = {}
     for group in setting.groups:
         choices = group.first.choices
-        for parameter, number in choices.items():
-            if not parameter.startswith("method.") or isinstance(number, bool):
-                continue
-            if isinstance(number, int | float):
-                rest = {name: other for name, other in choices.items() if name != parameter}
-                families.setdefault((parameter, _key(rest)), []).append((float(number), group))
+        for key, number in choices.items():
+            numeric = isinstance(number, int | float) and not isinstance(number, bool)
+            if key.startswith("method.") and numeric:
+                rest = {name: other for name, other in choices.items() if name != key}
+                families.setdefault((key, _key(rest)), []).append((float(number), group))
     return [
-        Sweep(
-            f"{points[0][1].first.label}: {parameter.removeprefix('method.')}",
-            parameter.removeprefix("method."),
-            points[0][1].method,
-            tuple(sorted(points, key=lambda point: point[0])),
-        )
-        for (parameter, _), points in families.items()
+        Sweep(key.removeprefix("method."), sorted(points, key=lambda point: point[0]))
+        for (key, _), points in families.items()
         if len({number for number, _ in points}) >= 2
     ]
 
@@ -195,7 +187,7 @@ def _groups(runs: list[Run]) -> list[Group]:
         different = differing(rivals)
         said = [f"{key.split('.')[-1]} {value(same[0].choices.get(key))}" for key in different]
         label = same[0].label + (f", {', '.join(said)}" if said else "")
-        groups.append(Group(label, same[0].method, tuple(same)))
+        groups.append(Group(label, tuple(same)))
     return sorted(groups, key=_rank)
 
 
@@ -229,7 +221,3 @@ def _titles(settings: list[dict[str, Any]]) -> list[str]:
 
 def _key(record: Any) -> str:
     return json.dumps(record, sort_keys=True, default=str)
-
-
-def _number(found: float | None) -> float:
-    return math.nan if found is None else found

@@ -1,4 +1,4 @@
-"""What somebody wants to know who looks at one run alone: every class in numbers, and the worst images."""
+"""Tables about a single run: every class in numbers, and the images with the worst predictions."""
 
 from __future__ import annotations
 
@@ -13,30 +13,22 @@ WORST = 12
 
 
 @dataclass(frozen=True)
-class Decisions:
-    """How right decisions about a class are; None where nothing was called, or nothing is there."""
-
-    precision: float | None
-    recall: float | None
-
-
-@dataclass(frozen=True)
 class ClassRow:
     """One class on the test images.
 
     Attributes:
         name: The class.
-        present: Images that have it, of those annotated for it.
-        absent: Images that do not.
+        present: Number of images that have it.
+        absent: Number of images annotated as not having it.
         ap: Average precision, if it is defined.
-        at: Decisions, one entry per threshold.
+        at: Precision and recall at each threshold; None where they are undefined.
     """
 
     name: str
     present: int
     absent: int
     ap: float | None
-    at: tuple[Decisions, ...]
+    at: list[tuple[float | None, float | None]]
 
 
 @dataclass(frozen=True)
@@ -45,56 +37,51 @@ class WorstImage:
 
     Attributes:
         name: Its file, or its number among the test images.
-        missed: Classes that are there and were not called, with their scores.
-        wrong: Classes that were called and are not there.
+        missed: Present classes that were not predicted, with their scores.
+        wrong: Absent classes that were predicted, with their scores.
     """
 
     name: str
-    missed: tuple[tuple[str, float], ...]
-    wrong: tuple[tuple[str, float], ...]
+    missed: list[tuple[str, float]]
+    wrong: list[tuple[str, float]]
 
 
 def class_rows(run: Run, thresholds: Sequence[float]) -> list[ClassRow]:
-    """A row per class of the newest experience's test images, in order of learning."""
+    """A row per class, from the test images after the newest experience, in order of learning."""
     if run.scores is None:
         return []
     scores, truth = run.scores["scores"], run.scores["truth"]
     rows = []
     for column, name in enumerate(run.scores["class_names"].tolist()):
-        there, gone = truth[:, column] == 1, truth[:, column] == 0
+        known = ~np.isnan(truth[:, column])
+        positive = truth[known, column] == 1
+        present, absent = int(positive.sum()), int((~positive).sum())
         decisions = []
         for threshold in thresholds:
-            called = scores[:, column] > threshold
-            hits, wrong = int((called & there).sum()), int((called & gone).sum())
-            decisions.append(Decisions(_share(hits, hits + wrong), _share(hits, int(there.sum()))))
-        ap = run.last.per_class_ap.get(name)
-        rows.append(ClassRow(name, int(there.sum()), int(gone.sum()), ap, tuple(decisions)))
+            predicted = scores[known, column] > threshold
+            hits = int((predicted & positive).sum())
+            decisions.append((_share(hits, int(predicted.sum())), _share(hits, present)))
+        rows.append(ClassRow(name, present, absent, run.last.per_class_ap.get(name), decisions))
     return rows
 
 
 def worst_images(run: Run, threshold: float, count: int = WORST) -> list[WorstImage]:
-    """Images with a wrong decision, the least probable labels first."""
+    """Images with a wrong prediction, those with the least probable labels first."""
     if run.scores is None:
         return []
     scores, truth = run.scores["scores"].astype(np.float64), run.scores["truth"]
-    named = run.scores.get("image_names")
+    names = run.scores.get("image_names", [f"image {row}" for row in range(len(scores))])
     classes = run.scores["class_names"].tolist()
-    likely = np.clip(np.where(truth == 1, scores, 1 - scores), 1e-7, 1)
-    surprise = np.where(np.isnan(truth), 0.0, -np.log(likely)).sum(axis=1)
+    likelihood = np.clip(np.where(truth == 1, scores, 1 - scores), 1e-7, 1)
+    loss = np.where(np.isnan(truth), 0.0, -np.log(likelihood)).sum(axis=1)
     missed, wrong = (truth == 1) & (scores <= threshold), (truth == 0) & (scores > threshold)
-    found: list[WorstImage] = []
-    for row in np.argsort(-surprise, kind="stable").tolist():
-        if len(found) < count and (missed[row] | wrong[row]).any():
-            name = f"image {row}" if named is None else str(named[row])
-            both = (_scored(classes, scores[row], which[row]) for which in (missed, wrong))
-            found.append(WorstImage(name, *both))
-    return found
 
+    def scored(row: int, which: np.ndarray) -> list[tuple[str, float]]:
+        return [(classes[column], float(scores[row, column])) for column in which[row].nonzero()[0]]
 
-def _scored(
-    classes: Sequence[str], scores: np.ndarray, which: np.ndarray
-) -> tuple[tuple[str, float], ...]:
-    return tuple((classes[column], float(scores[column])) for column in which.nonzero()[0].tolist())
+    order = np.argsort(-loss, kind="stable")
+    worst = order[(missed | wrong).any(axis=1)[order]][:count]
+    return [WorstImage(str(names[row]), scored(row, missed), scored(row, wrong)) for row in worst]
 
 
 def _share(part: int, whole: int) -> float | None:

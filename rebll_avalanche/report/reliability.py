@@ -13,12 +13,7 @@ BINS = 15
 def reliability(
     present: np.ndarray, absent: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean score, fraction of present labels and count in each non-empty score bin.
-
-    Args:
-        present: Scores of present labels.
-        absent: Scores of absent labels.
-    """
+    """Mean score, fraction of present labels and count of each non-empty bin of scores."""
     scores = np.concatenate([present, absent])
     there = np.concatenate([np.ones(len(present)), np.zeros(len(absent))])
     place = np.minimum((scores * BINS).astype(int), BINS - 1)
@@ -46,7 +41,7 @@ def reliability_curve(
         axes.set_xlim(0, 1)
         axes.set_ylim(0, 1)
         axes.set_xlabel("score")
-        axes.set_title("share of labels that are there", color=MUTED)
+        axes.set_title("fraction of present labels", color=MUTED)
         error = 100 * calibration_error(present, absent)
         axes.text(
             0.03, 0.95, f"calibration error {error:.1f} %", transform=axes.transAxes, va="top",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from rebll_avalanche.arrays import read_arrays
 from rebll_avalanche.errors import DamagedError, UnsafeError
@@ -31,26 +32,29 @@ from rebll_avalanche.run_files import (
 
 # The sections of config.yaml with settings; the others record how the run was made.
 DECISIONS = ("benchmark", "model", "method", "training", "evaluation")
+# What two methods must share to be compared: the data and the initial network.
+SHARED = ("benchmark.", "model.backbone", "model.pretrained", "evaluation.stream")
 # First bytes of files that a page may embed, by suffix.
 PICTURES = {".jpg": b"\xff\xd8\xff", ".png": b"\x89PNG\r\n\x1a\n"}
 
 
 @dataclass(frozen=True)
 class Step:
-    """One line of ``metrics.jsonl``: results after an experience, as fractions."""
+    """What a report uses of one line of ``metrics.jsonl``: results after an experience, as fractions."""
 
     experience: int
     classes_seen: int
     metrics: dict[str, float]
     per_class_ap: dict[str, float] = field(default_factory=dict)
-    loss_terms: dict[str, list[float]] = field(default_factory=dict)
     relabelling: dict[str, float] = field(default_factory=dict)
     relabelling_blocks: list[dict[str, float]] = field(default_factory=list)
-    provenance: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     images_per_second: float | None = None
     peak_memory_bytes: float | None = None
     trainable_parameters: int | None = None
+
+
+_STEP = TypeAdapter(Step)
 
 
 @dataclass(frozen=True)
@@ -84,24 +88,18 @@ class Run:
     @property
     def preparation(self) -> float | None:
         """Seconds to read the images and, where a frozen backbone is used, to make features of them."""
-        environment = self.config.get("environment") or {}
-        seconds = environment.get("preparation_seconds")
+        seconds = self.config.get("environment", {}).get("preparation_seconds")
         return float(seconds) if isinstance(seconds, int | float) else None
 
     @property
     def setting(self) -> dict[str, Any]:
-        """What two methods must share to be compared: the data and the initial network."""
-        shared = ("model.backbone", "model.pretrained", "evaluation.stream")
-        decided = self._decided
-        return {
-            key: decided[key] for key in decided if key.startswith("benchmark.") or key in shared
-        }
+        """The settings that two methods must share to be compared."""
+        return {key: value for key, value in self._decided.items() if key.startswith(SHARED)}
 
     @property
     def choices(self) -> dict[str, Any]:
         """All other settings: the method's parameters, the training."""
-        setting = self.setting
-        return {key: value for key, value in self._decided.items() if key not in setting}
+        return {key: value for key, value in self._decided.items() if not key.startswith(SHARED)}
 
     @property
     def _as_run(self) -> dict[str, Any]:
@@ -115,7 +113,8 @@ class Run:
             key: value
             for key, value in decided.items()
             if key not in (*SAME_BITS, *SAME_EXPERIMENT)
-            and not (key.startswith("benchmark.") and _off(value))
+            # Runs of earlier versions do not have every option of a benchmark: one that is off is left out.
+            and not (key.startswith("benchmark.") and (value is None or value is False))
         }
 
     @property
@@ -127,17 +126,17 @@ class Run:
     def scores(self) -> dict[str, np.ndarray] | None:
         """``scores``, ``truth`` and ``class_names`` of the last step's images; ``image_names`` if files."""
         stored = _arrays(self.folder / SCORES, "scores", "truth", "class_names")
-        if stored and stored["scores"].shape != stored["truth"].shape:
-            raise DamagedError(f"{self.folder / SCORES} does not fit together")
-        if stored and len(stored.get("image_names", stored["scores"])) != len(stored["scores"]):
+        if stored and not (
+            stored["scores"].shape == stored["truth"].shape
+            and len(stored.get("image_names", stored["scores"])) == len(stored["scores"])
+        ):
             raise DamagedError(f"{self.folder / SCORES} does not fit together")
         return stored
 
     @cached_property
     def memory(self) -> dict[str, np.ndarray] | None:
         """``labels``, ``provenance``, ``experience`` and ``class_ends``; None without a memory."""
-        names = ("labels", "provenance", "experience", "class_ends")
-        stored = _arrays(self.folder / MEMORY, *names)
+        stored = _arrays(self.folder / MEMORY, "labels", "provenance", "experience", "class_ends")
         if stored and not (
             stored["labels"].ndim == 2
             and stored["labels"].shape == stored["provenance"].shape
@@ -179,21 +178,20 @@ def read_run(folder: str | Path) -> Run:
     folder = Path(folder)
     config, metrics = config_of(folder), folder / METRICS
     check_no_links(folder)
-    if not metrics.is_file():
-        raise FileNotFoundError(f"{folder} has not finished its first experience: no {METRICS}")
-    steps = []
     try:
-        lines = metrics.read_text(encoding="utf-8").splitlines()
+        lines = metrics.read_text(encoding="utf-8").splitlines() if metrics.is_file() else []
     except UnicodeDecodeError as error:
         raise DamagedError(f"{metrics} is damaged: {error}") from error
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            steps.append(_step(line, f"{metrics}, line {number}"))
+    steps = tuple(
+        _step(line, f"{metrics}, line {number}")
+        for number, line in enumerate(lines, start=1)
+        if line.strip()
+    )
     if not steps:
         raise FileNotFoundError(
-            f"{folder} has not finished its first experience: {metrics} is empty"
+            f"{folder} has not finished its first experience: {METRICS} is missing or empty"
         )
-    run = Run(folder, read_settings(config), tuple(steps))
+    run = Run(folder, read_settings(config), steps)
     if not isinstance(run.config.get("seed", 0), int):
         raise DamagedError(f"{config}: the seed must be a number, not {run.config['seed']!r}")
     check_manifest(folder)
@@ -214,9 +212,9 @@ def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
     runs, left_out = [], []
     found: dict[Path, None] = {}
     for folder in map(Path, folders):
-        inside = sorted(path.parent for path in folder.rglob(CONFIG))
+        inside = [path.parent.relative_to(folder) for path in sorted(folder.rglob(CONFIG))]
         # Hidden folders are still being written.
-        whole = [run for run in inside if not _hidden(run.relative_to(folder))]
+        whole = [folder / run for run in inside if not any(p.startswith(".") for p in run.parts)]
         found |= dict.fromkeys(whole or [folder])
     for folder in found:
         try:
@@ -226,32 +224,15 @@ def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
     return runs, left_out
 
 
-def _off(value: Any) -> bool:
-    """Whether an option is off, so that runs of earlier versions without it are equal."""
-    return value is None or value is False
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
-
-
 def _step(line: str, where: str) -> Step:
     try:
-        fields = json.loads(line)
-        known = {
-            name: fields[name] for name in Step.__dataclass_fields__ if fields.get(name) is not None
-        }
-        step = Step(**known)
-        for numbers in (step.metrics, step.per_class_ap, step.relabelling, step.provenance):
-            if not all(isinstance(value, int | float) for value in numbers.values()):
-                raise TypeError("a metric is not a number")
-        if not all(isinstance(values, list) for values in step.loss_terms.values()):
-            raise TypeError("a loss term has no list of values")
-        for number in (step.experience, step.classes_seen, step.seconds):
-            if not isinstance(number, int | float):
-                raise TypeError(f"{number!r} is not a number")
-        return step
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        known = {name: value for name, value in json.loads(line).items() if value is not None}
+        return _STEP.validate_python(known)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        reason = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
+        raise DamagedError(f"{where} is not a result: {reason}") from error
+    except (ValueError, AttributeError, RecursionError) as error:
         raise DamagedError(f"{where} is not a result: {error}") from error
 
 

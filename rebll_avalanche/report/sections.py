@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from rebll_avalanche.report.bars import cost_bars, pooled_scores, score_histogram
 from rebll_avalanche.report.curves import metric_curves, relabelling_curves, sweep_curves
-from rebll_avalanche.report.groups import Setting, Spread, sweeps_of
+from rebll_avalanche.report.groups import Combine, Setting, Spread, sweeps_of
 from rebll_avalanche.report.matrices import class_ap_matrix, memory_matrix, memory_shares
 from rebll_avalanche.report.names import duration, percent, size
 from rebll_avalanche.report.one_run import ClassRow, WorstImage, class_rows, worst_images
@@ -23,6 +24,7 @@ from rebll_avalanche.run_files import CAMS
 
 WIDE, PANEL, PHONE = 960, 330, 350
 CAM_IMAGES = 12
+Looks = Mapping[str, Look]
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Section:
-    """A question about the runs and the panels that answer it."""
+    """A question about the runs and the panels or tables that answer it."""
 
     kind: str
     title: str
@@ -61,93 +63,87 @@ class Section:
     worst: Sequence[WorstImage] = ()
 
 
-def sections_of(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> list[Section]:
-    """Every section that the runs of a setting have data for.
-
-    Args:
-        setting: The runs.
-        anchor: Prefix of every panel's name.
-        appearance: The look of each experiment, by label.
-    """
-    builders = (
-        _one_run,
-        _course,
-        _scores,
-        _reliability,
-        _memory,
-        _sweeps,
-        _cams,
-        _class_ap,
-        _forgetting,
-        _cost,
-    )
-    return [section for build in builders for section in build(setting, anchor, appearance)]
+def sections_of(setting: Setting, anchor: str, appearance: Looks) -> list[Section]:
+    """Every section that the runs have data for; the names of panels begin with the anchor."""
+    sections = [
+        *_one_run(setting),
+        _course(setting, anchor, appearance),
+        *_scores(setting, anchor, appearance),
+        _memory(setting, anchor),
+        _sweeps(setting, anchor, appearance),
+        _cams(setting),
+        _class_ap(setting, anchor),
+        _forgetting(setting, anchor, appearance),
+        _cost(setting, anchor, appearance),
+    ]
+    return [some for some in sections if some.panels or some.cams or some.classes or some.worst]
 
 
-def _one_run(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:
+def _one_run(setting: Setting) -> list[Section]:
     """For a page about one experiment: what its model knows, and where it is wrong."""
     if len(setting.groups) != 1:
-        return
-    run, used = setting.groups[0].first, thresholds(setting) or ["0.5"]
-    if classes := class_rows(run, [float(threshold) for threshold in used]):
-        text = (
-            "Test images with and without each class, average precision, and how right decisions are "
-            "above each threshold: of what was called, which percentage is there (precision); of what is "
-            "there, which percentage was called (recall). Classes in order of learning."
-        )
-        if len(setting.groups[0].runs) > 1:
-            text += f" Of seed {run.seed}."
-        yield Section("one-run", "Every class", text, thresholds=used, classes=classes)
+        return []
+    group, used = setting.groups[0], thresholds(setting) or ["0.5"]
     lowest = min(used, key=float)
-    if worst := worst_images(run, float(lowest)):
-        text = (
-            f"The test images whose labels the model finds least probable, decided at {lowest}, with "
-            "scores. Look at them: labels may be wrong too. `rebll cam RUN IMAGE` shows where a class is."
-        )
-        yield Section("one-run", "Worst images", text, worst=worst)
+    of_seed = f" Of seed {group.first.seed}." if len(group.runs) > 1 else ""
+    every_class = Section(
+        "one-run",
+        "Every class",
+        "Number of test images with and without each class, average precision, and at each threshold "
+        "precision (the share of predictions that are right) and recall (the share of present labels that "
+        f"are predicted). Classes in order of learning.{of_seed}",
+        thresholds=used,
+        classes=class_rows(group.first, [float(threshold) for threshold in used]),
+    )
+    worst = Section(
+        "one-run",
+        "Worst images",
+        "The test images whose labels the model finds least probable, with the scores of its wrong "
+        f"predictions at threshold {lowest}. Look at them: the labels may be wrong too. "
+        "`rebll cam RUN IMAGE` shows where the model sees a class.",
+        worst=worst_images(group.first, float(lowest)),
+    )
+    return [every_class, worst]
 
 
-def _course(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:
-    if setting.shown and setting.has("mAP"):
-        panel = _curve_panel(setting, "mAP", f"{anchor}-map", "mAP, %", appearance)
-        text = (
-            "Mean average precision over all classes seen so far. "
-            "Bands are one standard deviation over seeds."
-        )
-        yield Section(
-            "curve", "mAP after each experience", text, [panel], numbers=_numbers(setting, "mAP")
-        )
+def _course(setting: Setting, anchor: str, appearance: Looks) -> Section:
+    return Section(
+        "curve",
+        "mAP after each experience",
+        "Mean average precision over all classes seen so far. "
+        "Bands are one standard deviation over seeds.",
+        _curve_panels(setting, "mAP", f"{anchor}-map", "mAP, %", appearance),
+        numbers=_numbers(setting, "mAP"),
+    )
 
 
-def _forgetting(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:
-    if any(group.curve("Forgetting") for group in setting.shown):
-        panel = _curve_panel(
-            setting, "Forgetting", f"{anchor}-forgetting", "forgetting, points", appearance
-        )
-        text = (
-            "How far the AP of a class has fallen below its best earlier value, "
-            "mean over the classes of earlier experiences. Lower is better."
-        )
-        yield Section(
-            "forgetting", "Forgetting", text, [panel], numbers=_numbers(setting, "Forgetting")
-        )
+def _forgetting(setting: Setting, anchor: str, appearance: Looks) -> Section:
+    name, title = f"{anchor}-forgetting", "forgetting, points"
+    return Section(
+        "forgetting",
+        "Forgetting",
+        "How far the AP of a class has fallen below its best earlier value, "
+        "mean over the classes of earlier experiences. Lower is better.",
+        _curve_panels(setting, "Forgetting", name, title, appearance),
+        numbers=_numbers(setting, "Forgetting"),
+    )
 
 
-def _curve_panel(
-    setting: Setting, metric: str, name: str, title: str, appearance: Mapping[str, Look]
-) -> Panel:
+def _curve_panels(
+    setting: Setting, metric: str, name: str, title: str, appearance: Looks
+) -> list[Panel]:
+    if not any(group.curve(metric) for group in setting.shown):
+        return []
     ends = [
         f"{group.label} {percent(spread.mean)}"
         for group in setting.groups
         if (spread := group.last(metric))
     ]
-    return Panel(
-        name,
-        "",
-        f"{metric} after each experience. At the end: {', '.join(ends)}",
-        metric_curves(setting, metric, title, appearance, width=WIDE),
-        metric_curves(setting, metric, title, appearance, width=PHONE),
+    wide, phone = (
+        metric_curves(setting, metric, title, appearance, width=width) for width in (WIDE, PHONE)
     )
+    text = f"{metric} after each experience. At the end: {', '.join(ends)}"
+    return [Panel(name, "", text, wide, phone)]
 
 
 def _numbers(setting: Setting, metric: str) -> Numbers:
@@ -158,181 +154,152 @@ def _numbers(setting: Setting, metric: str) -> Numbers:
     )
 
 
-def _scores(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:
+def _scores(setting: Setting, anchor: str, appearance: Looks) -> list[Section]:
+    """The distribution of scores and their calibration, a panel of each per experiment."""
     headline = float((thresholds(setting) or ["0.8"])[0])
-    panels = []
-    for place, group in enumerate(setting.shown):
+    histograms, curves = [], []
+    for place, group in enumerate(setting.shown, start=1):
+        label, look = group.label, appearance[group.label]
         present, absent = pooled_scores(group.runs)
-        if len(present) and len(absent):
-            figure = score_histogram(
-                present, absent, appearance[group.label], threshold=headline, width=PANEL
-            )
-            text = f"Score histogram of {group.label} for present and absent labels"
-            panels.append(Panel(f"{anchor}-scores-{place + 1}", group.label, text, figure))
-    if panels:
-        text = (
-            "The final model's scores on the test images, for present and for absent labels, as shares of "
-            "each. The scale is logarithmic; the dashed line is the threshold."
-        )
-        yield Section("scores", "Scores of present and absent labels", text, panels)
+        if not len(present) or not len(absent):
+            continue
+        figure = score_histogram(present, absent, look, threshold=headline, width=PANEL)
+        text = f"Score histogram of {label} for present and absent labels"
+        histograms.append(Panel(f"{anchor}-scores-{place}", label, text, figure))
+        figure = reliability_curve(present, absent, look, width=PANEL)
+        error = percent(calibration_error(present, absent))
+        text = f"Reliability of the scores of {label}: calibration error {error} %"
+        curves.append(Panel(f"{anchor}-reliability-{place}", label, text, figure))
+    distribution = Section(
+        "scores",
+        "Scores of present and absent labels",
+        "The final model's scores on the test images, for present and for absent labels, as shares of "
+        "each. The scale is logarithmic; the dashed line is the threshold.",
+        histograms,
+    )
+    calibration = Section(
+        "reliability",
+        "Calibration of the scores",
+        "The fraction of present labels over their score. On the dashed line the scores are calibrated "
+        "probabilities; below it the model is overconfident. The calibration error is the mean distance "
+        "from that line, over all labels of the test images.",
+        curves,
+    )
+    return [distribution, calibration]
 
 
-def _reliability(
-    setting: Setting, anchor: str, appearance: Mapping[str, Look]
-) -> Iterator[Section]:
-    panels = []
-    for place, group in enumerate(setting.shown):
-        present, absent = pooled_scores(group.runs)
-        if len(present) and len(absent):
-            error = percent(calibration_error(present, absent))
-            panels.append(
-                Panel(
-                    f"{anchor}-reliability-{place + 1}",
-                    group.label,
-                    f"Reliability of the scores of {group.label}: calibration error {error} %",
-                    reliability_curve(present, absent, appearance[group.label], width=PANEL),
-                )
-            )
-    if panels:
-        text = (
-            "The fraction of present labels over their score. On the dashed line the scores are calibrated "
-            "probabilities; below it the model is overconfident. The calibration error is the mean distance "
-            "from that line, over all labels of the test images."
-        )
-        yield Section("reliability", "Calibration of the scores", text, panels)
-
-
-def _memory(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:
+def _memory(setting: Setting, anchor: str) -> Section:
     panels, legend = [], []
-    for place, group in enumerate(setting.shown):
-        memory = group.first.memory
+    for place, group in enumerate(setting.shown, start=1):
+        memory, last = group.first.memory, group.first.last
         if memory is None or not len(memory["labels"]):
             continue
-        legend = [(name, colour) for name, colour, _ in memory_shares(memory)]
-        shares = ", ".join(
-            f"{percent(share, 0)} % {name}" for name, _, share in memory_shares(memory)
-        )
-        said = f"Labels: {shares}. {_relabels(group.first.last.relabelling)}".strip()
-        name = f"{anchor}-memory-{place + 1}"
+        shares = memory_shares(memory)
+        legend = [(origin, colour) for origin, colour, _ in shares]
+        listed = ", ".join(f"{percent(share, 0)} % {origin}" for origin, _, share in shares)
+        said = f"Labels: {listed}. {_relabels(last.relabelling)}".strip()
+        name = f"{anchor}-memory-{place}"
         text = f"Label block matrix of the memory of {group.label}. {said}"
-        figure = memory_matrix(memory, group.first.last.relabelling_blocks, width=PANEL)
+        figure = memory_matrix(memory, last.relabelling_blocks, width=PANEL)
         panels.append(Panel(name, group.label, text, figure, note=said))
         course = relabelling_curves(group, width=PANEL)
         if course is not None:
-            text = f"Share of right relabels of {group.label} after each experience"
-            panels.append(Panel(f"{name}-relabels", f"{group.label}: right relabels", text, course))
-    if panels:
-        text = (
-            "Each row is an image in memory after the last experience (lowest seed), each column a class. "
-            "Strong colour: present. Faint: absent. Empty: unknown. Numbers: percent of the block's "
-            "relabels that are correct, compared with the ground truth, which training never sees."
-        )
-        yield Section("memory", "Labels in memory", text, panels, legend)
-
-
-def _relabels(scored: Mapping[str, float]) -> str:
-    """Quality of relabelling; accuracy alone would be too optimistic, because most labels are absent."""
-    if not scored:
-        return ""
-    return (
-        f"{percent(scored['accuracy'])} % of the relabelled entries are right: "
-        f"{percent(scored['precision'], 0)} % of what was called present is there, "
-        f"{percent(scored['recall'], 0)} % of what is there was found."
+            text = f"Quality of the relabelling of {group.label} after each experience"
+            panels.append(Panel(f"{name}-relabels", f"{group.label}: relabelling", text, course))
+    return Section(
+        "memory",
+        "Labels in memory",
+        "Each row is an image in memory after the last experience (lowest seed), each column a class. "
+        "Strong colour: present. Faint: absent. Empty: unknown. Numbers: percent of the block's "
+        "relabels that are correct, compared with the ground truth, which training never sees.",
+        panels,
+        legend,
     )
 
 
-def _sweeps(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:
+def _relabels(scored: Mapping[str, float]) -> str:
+    """Quality of relabelling; accuracy alone would mislead, because most labels are absent."""
+    if not scored:
+        return ""
+    return (
+        f"Relabelling: accuracy {percent(scored['accuracy'])} %, "
+        f"precision {percent(scored['precision'], 0)} %, recall {percent(scored['recall'], 0)} %."
+    )
+
+
+def _sweeps(setting: Setting, anchor: str, appearance: Looks) -> Section:
     panels = [
         Panel(
-            f"{anchor}-sweep-{place + 1}",
+            f"{anchor}-sweep-{place}",
             sweep.title,
             f"mAP of {sweep.title} at {len(sweep.points)} values",
             sweep_curves(sweep, appearance[sweep.points[0][1].label], width=PANEL),
         )
-        for place, sweep in enumerate(sweeps_of(setting))
+        for place, sweep in enumerate(sweeps_of(setting), start=1)
     ]
-    if panels:
-        text = "Runs that differ in one parameter of the method and nothing else. The best value is written."
-        yield Section("sweep", "Parameters", text, panels)
+    text = "Runs that differ in a single parameter of the method. The best value is written."
+    return Section("sweep", "Parameters", text, panels)
 
 
-def _class_ap(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:
+def _class_ap(setting: Setting, anchor: str) -> Section:
     panels = [
         Panel(
-            f"{anchor}-classes-{place + 1}",
+            f"{anchor}-classes-{place}",
             group.label,
             f"Average precision of each class after each experience, {group.label}",
             class_ap_matrix(group, width=PANEL),
         )
-        for place, group in enumerate(setting.shown)
+        for place, group in enumerate(setting.shown, start=1)
         if group.first.last.per_class_ap
     ]
-    if panels:
-        text = (
-            "Average precision in percent, mean over seeds. Rows are classes in order of learning. "
-            "Written: after the experience that introduced the class, and at the end."
-        )
-        yield Section("classes", "Every class over time", text, panels)
+    text = (
+        "Average precision in percent, mean over seeds. Rows are classes in order of learning. "
+        "Written: after the experience that introduced the class, and at the end."
+    )
+    return Section("classes", "Every class over time", text, panels)
 
 
-def _cost(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:
-    def mean(values: Sequence[float]) -> float:
-        return sum(values) / len(values)
-
-    kinds: list[
-        tuple[str, str, Callable[[Any], Any], Callable[..., float], Callable[[float], str]]
-    ] = [
-        ("seconds", "Time of a run", lambda step: step.seconds, sum, duration),
-        ("memory", "Peak memory", lambda step: step.peak_memory_bytes, max, size),
-        ("speed", "Images per second", lambda step: step.images_per_second, mean, "{:.0f}".format),
+def _cost(setting: Setting, anchor: str, appearance: Looks) -> Section:
+    kinds: list[tuple[str, str, str, Combine, Callable[[float], str]]] = [
+        ("seconds", "Time of a run", "seconds", sum, duration),
+        ("memory", "Peak memory", "peak_memory_bytes", max, size),
+        ("speed", "Images per second", "images_per_second", fmean, "{:.0f}".format),
     ]
     panels = []
-    for name, title, what, combine, write in kinds:
-        figure = cost_bars(
-            setting.groups,
-            lambda group, what=what, combine=combine: group.total(what, combine),  # type: ignore[misc]
-            write,
-            appearance,
-            width=PANEL,
-        )
+    for name, title, field, combine, write in kinds:
+        costs = [(group, group.total(field, combine)) for group in setting.groups]
+        figure = cost_bars(costs, write, appearance, width=PANEL)
         if figure is not None:
             text = f"{title} of {', '.join(group.label for group in setting.groups)}"
             panels.append(Panel(f"{anchor}-cost-{name}", title, text, figure))
-    if panels:
-        text = "Training and evaluation together, mean over seeds."
-        yield Section("cost", "Cost", f"{text} {_preparation(setting)}".strip(), panels)
+    text = f"Training and evaluation together, mean over seeds. {_preparation(setting)}".strip()
+    return Section("cost", "Cost", text, panels)
 
 
 def _preparation(setting: Setting) -> str:
     """How long it took to read the images, and to make features of them."""
-    known = [
-        run.preparation
-        for group in setting.groups
-        for run in group.runs
-        if run.preparation is not None
-    ]
+    runs = [run for group in setting.groups for run in group.runs]
+    known = [run.preparation for run in runs if run.preparation is not None]
     if not known:
         return ""
-    longest = duration(max(known))
     return (
-        f"Before that, reading the images, with features of a frozen backbone where these are used, took up "
-        f"to {longest}; it is not in the bars, and next to nothing when they are cached already."
+        "Not included: reading the images and, if used, computing the features of a frozen backbone, which "
+        f"took up to {duration(max(known))}, and much less once they are cached."
     )
 
 
-def _cams(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> Iterator[Section]:
+def _cams(setting: Setting) -> Section:
     shown = [
         {"label": group.label, "images": [_cam(run, record) for record in run.cams[:CAM_IMAGES]]}
         for group in setting.groups
         for run in group.runs
         if run.cams
     ]
-    if shown:
-        text = (
-            "Class activation maps of the final model with its scores. "
-            "Labels that are present are ticked."
-        )
-        yield Section("cams", "What the model looks at", text, cams=shown)
+    text = (
+        "Class activation maps of the final model with its scores. "
+        "Labels that are present are ticked."
+    )
+    return Section("cams", "What the model looks at", text, cams=shown)
 
 
 def _cam(run: Run, record: dict[str, Any]) -> dict[str, Any]:

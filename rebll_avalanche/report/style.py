@@ -96,11 +96,7 @@ class Look:
 
 
 def looks(experiments: Iterable[tuple[str, str]]) -> dict[str, Look]:
-    """A look per experiment: one colour per method, one dash pattern per variant of it.
-
-    Args:
-        experiments: ``(method, label)`` pairs of the whole report.
-    """
+    """A look for each ``(method, label)``: a colour per method, a dash pattern per variant of it."""
     variants: dict[str, dict[str, None]] = {}
     for method, label in experiments:
         variants.setdefault(method, {})[label] = None

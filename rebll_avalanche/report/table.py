@@ -137,9 +137,9 @@ def rows_of(setting: Setting, columns: Iterable[Column]) -> list[Row]:
                 group,
                 {metric: found[place] for metric, found in cells.items()},
                 last.mean / ceiling.mean if last and ceiling else None,
-                _mean(group.total(lambda step: step.seconds, sum)),
-                _mean(group.total(lambda step: step.peak_memory_bytes, max)),
-                _mean(group.total(lambda step: step.trainable_parameters, max)),
+                _mean(group.total("seconds", sum)),
+                _mean(group.total("peak_memory_bytes", max)),
+                _mean(group.total("trainable_parameters", max)),
                 _note(group, setting),
             )
         )

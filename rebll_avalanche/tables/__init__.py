@@ -21,10 +21,9 @@ from rebll_avalanche.tables.objects import (
     read_data_frame,
     read_hugging_face,
 )
-from rebll_avalanche.tables.table import AnnotationTable
+from rebll_avalanche.tables.table import AnnotationTable, finished, list_classes
 from rebll_avalanche.tables.text import decoded, read_bytes, read_json, separated
 from rebll_avalanche.tables.voc import ANNOTATIONS, read_voc_folder
-from rebll_avalanche.words import brief
 
 __all__ = ["AnnotationTable", "read_csv", "read_table"]
 
@@ -55,23 +54,25 @@ def read_table(
         MissingFileError: When it does not exist.
     """
     check_path("images", images)
-    _check_about(about)
-    folder: Path | None = None if images is None else Path(images).expanduser()
+    wanted = None if about is None else list_classes(about)
+    folder = None if images is None else Path(images).expanduser()
     if isinstance(source, AnnotationTable):
-        return source if about is None else source.about(about)
+        return source if wanted is None else source.about(wanted)
     if isinstance(source, str | os.PathLike):
         check_path("a table", source)
-        return _read_path(Path(source).expanduser(), folder, about)
-    if is_data_frame(source):
-        return _placed(read_data_frame(source, about=about), folder)
-    if is_hugging_face(source) or (isinstance(source, dict) and source):
-        return read_hugging_face(source, about=about)
-    if isinstance(source, tuple | list) and len(source) == 2:
-        return _placed(read_arrays(source[0], source[1], class_names, about=about), folder)
-    raise TableError(
-        "a table must be a file, a folder, a data frame, a data set, or a pair of images and a label matrix, "
-        f"got {type(source).__name__}"
-    )
+        table = _read_path(Path(source).expanduser(), folder, wanted)
+    elif is_data_frame(source):
+        table = _placed(read_data_frame(source, wanted), folder)
+    elif is_hugging_face(source) or (isinstance(source, dict) and source):
+        table = read_hugging_face(source)
+    elif isinstance(source, tuple | list) and len(source) == 2:
+        table = _placed(read_arrays(source[0], source[1], class_names), folder)
+    else:
+        raise TableError(
+            "a table must be a file, a folder, a data frame, a data set, or a pair of images and a label "
+            f"matrix, got {type(source).__name__}"
+        )
+    return finished(table, wanted)
 
 
 def read_csv(
@@ -82,42 +83,40 @@ def read_csv(
 ) -> AnnotationTable:
     """Read a delimited text file in long or wide form; see :func:`read_table`."""
     check_path("images", images)
-    _check_about(about)
     if path is None:
         raise TableError("labels must be the path of a file, got None")
     check_path("labels", path)
-    place = Path(path).expanduser()
-    if not place.exists():
-        raise MissingFileError(f"no label file at {place}")
-    text, encoding = decoded(read_bytes(place), str(place))
-    rows, separator = separated(text, str(place))
+    wanted = None if about is None else list_classes(about)
+    folder = None if images is None else Path(images).expanduser()
+    return finished(_read_delimited(Path(path).expanduser(), folder, wanted), wanted)
+
+
+def _read_path(path: Path, images: Path | None, about: list[str] | None) -> AnnotationTable:
+    if path.is_dir():
+        return read_voc_folder(path) if (path / ANNOTATIONS).is_dir() else read_class_folders(path)
+    if path.suffix.lower() != ".json":
+        return _read_delimited(path, images, about)
+    folder = path.parent if images is None else images
+    content = read_json(path)
+    if is_coco(content):
+        return _placed(coco_table(content, str(path)), folder)
+    table = label_studio_table(content, str(path), exists=lambda name: (folder / name).exists())
+    return _placed(table, folder)
+
+
+def _read_delimited(path: Path, images: Path | None, about: list[str] | None) -> AnnotationTable:
+    if not path.exists():
+        raise MissingFileError(f"no label file at {path}")
+    text, encoding = decoded(read_bytes(path), str(path))
+    rows, separator = separated(text, str(path))
     notes = () if encoding.startswith("utf-8") else (f"in {encoding}",)
     between = ";|" if separator == "," else ";|,"
-    grid = Grid([], rows, str(place), between, notes)
-    return _placed(read_grid(grid, about), place.parent if images is None else Path(images))
-
-
-def _check_about(about: Any) -> None:
-    if about is not None and not isinstance(about, Iterable):
-        raise TableError(f"about= must hold class names, got {brief(about)}")
-
-
-def _read_path(path: Path, images: Path | None, about: Iterable[str] | None) -> AnnotationTable:
-    if path.is_dir():
-        if (path / ANNOTATIONS).is_dir():
-            return read_voc_folder(path, about=about)
-        return read_class_folders(path, about=about)
-    if path.suffix.lower() != ".json":
-        return read_csv(path, images=images, about=about)
-    folder = path.parent if images is None else images
-    content, exists = read_json(path), lambda name: (folder / name).exists()
-    if is_coco(content):
-        return _placed(coco_table(content, str(path), about=about), folder)
-    return _placed(label_studio_table(content, str(path), about=about, exists=exists), folder)
+    grid = Grid([], rows, str(path), between, notes)
+    return _placed(read_grid(grid, about), path.parent if images is None else images)
 
 
 def _placed(table: AnnotationTable, folder: Path | None) -> AnnotationTable:
     """Resolve relative image paths against a folder."""
     if folder is None or table.pictures is not None:
         return table
-    return replace(table, images=tuple(str(folder.expanduser() / name) for name in table.images))
+    return replace(table, images=tuple(str(folder / name) for name in table.images))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -24,26 +23,16 @@ def is_coco(content: Any) -> bool:
     return isinstance(content, dict) and {"images", "categories"} <= content.keys()
 
 
-def read_coco_file(
-    path: str | os.PathLike[str], *, crowd: str = "drop", about: Iterable[str] | None = None
-) -> AnnotationTable:
-    """Read the categories of each image; rows in order of image id, columns alphabetical.
+def read_coco_file(path: str | os.PathLike[str], *, crowd: str = "drop") -> AnnotationTable:
+    """As :func:`coco_table`, from a file that must hold images and categories."""
+    return finished(coco_table(read_json(path), str(path), crowd=crowd))
 
-    Args:
-        path: An ``instances_*.json``.
-        crowd: One of ``POLICIES``, for classes whose only instances are marked as a crowd.
-        about: Classes to restrict it to.
 
-    Raises:
-        TableError: When the file does not have COCO's structure, with the wrong entry.
+def coco_table(content: Any, source: str, *, crowd: str = "drop") -> AnnotationTable:
+    """The categories of each image; rows in order of image id, columns alphabetical.
+
+    ``crowd`` is one of ``POLICIES``, for classes whose only instances are marked as a crowd.
     """
-    return coco_table(read_json(path), str(path), crowd=crowd, about=about)
-
-
-def coco_table(
-    content: Any, source: str, *, crowd: str = "drop", about: Iterable[str] | None = None
-) -> AnnotationTable:
-    """As :func:`read_coco_file`, from a file's content."""
     if not isinstance(content, dict):
         raise _wrong(
             source, "the file", "an object with images, annotations and categories", content
@@ -72,8 +61,7 @@ def coco_table(
             labels[row, column] = POLICIES[crowd]
     if plain:  # other objects take precedence
         labels[tuple(np.array(plain).T)] = 1
-    table = AnnotationTable(tuple(files), tuple(names), labels, "COCO annotations", source)
-    return finished(table, about)
+    return AnnotationTable(tuple(files), tuple(names), labels, "COCO annotations", source)
 
 
 def _by_id(content: dict[str, Any], section: str, field: str, source: str) -> dict[int | str, str]:

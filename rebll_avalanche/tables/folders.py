@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from rebll_avalanche.errors import MissingFileError, TableError
@@ -15,16 +13,10 @@ from rebll_avalanche.tables.table import AnnotationTable, check_names, from_name
 _OTHER_SPLITS = frozenset({"val", "valid", "validation", "dev"})
 
 
-def read_class_folders(
-    folder: str | os.PathLike[str], *, about: Iterable[str] | None = None
-) -> AnnotationTable:
+def read_class_folders(folder: str | os.PathLike[str]) -> AnnotationTable:
     """Label images by the name of their folder, at any depth.
 
     Top folders ``train`` and ``test`` are splits, each with a folder per class.
-
-    Raises:
-        TableError: When a folder's name is not a class name.
-        MissingFileError: When there is no image.
     """
     place = Path(folder)
     inside = _folders(place)
@@ -49,8 +41,12 @@ def read_class_folders(
         raise MissingFileError(
             f"there is no picture in a folder of {place}; create one folder of images per class"
         )
-    table = from_names(found, read_as="a folder per class", source=str(place), about=about)
-    return replace(table, splits=tuple(splits)) if divided else table
+    return from_names(
+        found,
+        read_as="a folder per class",
+        source=str(place),
+        splits=tuple(splits) if divided else None,
+    )
 
 
 def _folders(place: Path) -> list[Path]:

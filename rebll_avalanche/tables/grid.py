@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePath
@@ -22,9 +21,9 @@ from rebll_avalanche.tables.table import (
     AnnotationTable,
     check_names,
     check_text,
-    finished,
     from_names,
     looks_like_data,
+    merged_rows,
 )
 from rebll_avalanche.tables.text import NumberedRow
 
@@ -73,30 +72,27 @@ class Grid:
         return repr(self.header[number]) if self.header else f"column {number + 1}"
 
 
-def read_grid(grid: Grid, about: Iterable[str] | None = None) -> AnnotationTable:
-    """Convert a grid to a table, detecting whether it is long or wide.
-
-    Raises:
-        TableError: When the form is ambiguous or a cell is invalid, with its line and a remedy.
-    """
+def read_grid(grid: Grid, about: list[str] | None = None) -> AnnotationTable:
+    """Convert a grid to a table; requested classes may tell whether it is long or wide."""
     grid = _with_header(grid)
     file = _file_column(grid)
     split = next((i for i, name in enumerate(grid.header) if name.lower() == "split"), None)
-    wanted = None if about is None else [about] if isinstance(about, str) else list(about)
     rest = [
         column
         for column in range(max([len(row) for _, row in grid.rows] + [len(grid.header)], default=0))
         if column not in (file, split) and grid.cells(column)
     ]
-    wide, chosen = _form(grid, rest, wanted)
+    wide, chosen = _form(grid, rest, about)
     used = {file, split, *chosen}
     left_out = [repr(name) for i, name in enumerate(grid.header) if i not in used and name]
     if left_out:
         grid = replace(grid, notes=(*grid.notes, f"left out: {', '.join(left_out)}"))
     keys = _keys(grid, file)
-    splits = _splits(grid, keys, split) if split is not None else None
-    read = _wide if wide else _long
-    return read(grid, keys, chosen, splits, wanted)
+    table = (_wide if wide else _long)(grid, keys, chosen)
+    if split is None:
+        return table
+    splits = _splits(grid, keys, split)
+    return replace(table, splits=tuple(splits[key] for key in table.images))
 
 
 def _with_header(grid: Grid) -> Grid:
@@ -209,13 +205,7 @@ def _splits(grid: Grid, keys: list[str], column: int) -> dict[str, str]:
     return found
 
 
-def _long(
-    grid: Grid,
-    keys: list[str],
-    columns: Sequence[int],
-    splits: dict[str, str] | None,
-    about: list[str] | None,
-) -> AnnotationTable:
+def _long(grid: Grid, keys: list[str], columns: list[int]) -> AnnotationTable:
     between = re.compile(f"[{re.escape(grid.separators)}]")
     found: dict[str, dict[str, None]] = {}
     names: dict[str, str] = {}
@@ -231,62 +221,40 @@ def _long(
                 present[name] = None
                 names.setdefault(name, f"line {line}")
     check_names(names, grid.source)
-    return from_names(
-        found,
-        about,
-        read_as="a file and its names per row",
-        source=grid.source,
-        notes=grid.notes,
-        splits=None if splits is None else tuple(splits[key] for key in found),
-    )
+    read_as = "a file and its names per row"
+    return from_names(found, read_as=read_as, source=grid.source, notes=grid.notes)
 
 
-def _wide(
-    grid: Grid,
-    keys: list[str],
-    columns: Sequence[int],
-    splits: dict[str, str] | None,
-    about: list[str] | None,
-) -> AnnotationTable:
+def _wide(grid: Grid, keys: list[str], columns: list[int]) -> AnnotationTable:
+    columns = sorted(columns, key=lambda column: grid.header[column])
     names = [grid.header[column] for column in columns]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
         raise TableError(f"{grid.source} has two columns called {repeated!r}; keep one of them")
     check_names(dict.fromkeys(names, "header"), grid.source)
-    order = sorted(range(len(names)), key=lambda i: names[i])
-    images = list(dict.fromkeys(keys))
-    rows = {key: row for row, key in enumerate(images)}
-    labels = np.full((len(images), len(names)), UNKNOWN, np.float32)
-    told = np.zeros(labels.shape, int)
-    for key, (line, row) in zip(keys, grid.rows, strict=True):
-        for place, i in enumerate(order):
-            cell = row[columns[i]] if columns[i] < len(row) else ""
-            value = _mark(cell)
-            if value is None:
-                raise TableError(
-                    f"{grid.source}, line {line}: {cell!r} under {names[i]!r}; a column per class holds "
-                    "1, 0, blank for unknown or -1 for uncertain. If it is not a class, remove it"
-                )
-            if value != value:  # NaN; faster than isnan
-                continue
-            at = rows[key], place
-            if told[at] and labels[at] != value:
-                raise TableError(
-                    f"{grid.source}: lines {told[at]} and {line} contradict each other about "
-                    f"{names[i]!r} in {key}; keep the right one"
-                )
-            labels[at], told[at] = value, line
-    table = AnnotationTable(
+    marks = []
+    for line, row in grid.rows:
+        cells = [row[column] if column < len(row) else "" for column in columns]
+        marks.append([_mark(cell) for cell in cells])
+        if None in marks[-1]:
+            wrong = marks[-1].index(None)
+            raise TableError(
+                f"{grid.source}, line {line}: {cells[wrong]!r} under {names[wrong]!r}; a column per class "
+                "holds 1, 0, blank for unknown or -1 for uncertain. If it is not a class, remove it"
+            )
+    lines = (line for line, _ in grid.rows)
+    images, labels = merged_rows(
+        keys, np.array(marks, np.float32), names, f"{grid.source}: lines", lines
+    )
+    return AnnotationTable(
         tuple(images),
-        tuple(names[i] for i in order),
+        tuple(names),
         labels,
         read_as="one column per class",
         source=grid.source,
         notes=grid.notes,
-        splits=None if splits is None else tuple(splits[key] for key in images),
         closed=False,
     )
-    return finished(table, about)
 
 
 @lru_cache(maxsize=4096)  # millions of cells hold few different values

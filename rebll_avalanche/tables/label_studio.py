@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlparse
@@ -26,25 +26,13 @@ _UPLOAD = re.compile(r"^[0-9a-f]{8}-")
 
 
 def label_studio_table(
-    tasks: Any,
-    source: str,
-    *,
-    about: Iterable[str] | None = None,
-    exists: Callable[[str], bool] = lambda name: False,
+    tasks: Any, source: str, *, exists: Callable[[str], bool]
 ) -> AnnotationTable:
     """The choices of each annotated task.
 
     A class on which annotators disagree is unknown. Tasks without an annotation are left out. A task with
-    an empty annotation is a negative.
-
-    Args:
-        tasks: Content of the export.
-        source: Its name, for messages.
-        about: Classes that it annotates.
-        exists: Whether an image of this name exists, to recover the original names of uploads.
-
-    Raises:
-        TableError: When it is not a Label Studio export, with the wrong task.
+    an empty annotation is a negative. ``exists`` tells whether there is an image of some name, to recover
+    the original names of uploads.
     """
     if not isinstance(tasks, list):
         raise TableError(
@@ -67,7 +55,6 @@ def label_studio_table(
     notes = (f"{idle} tasks without an annotation are left out",) if idle else ()
     table = from_names(
         {picture: frozenset().union(*answers) for picture, answers in found.items()},
-        about,
         read_as="tasks of Label Studio",
         source=source,
         notes=notes,

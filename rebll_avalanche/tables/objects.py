@@ -17,8 +17,8 @@ from rebll_avalanche.tables.table import (
     UNKNOWN,
     AnnotationTable,
     check_names,
-    finished,
     from_names,
+    merged_rows,
 )
 from rebll_avalanche.words import brief
 
@@ -31,7 +31,7 @@ def is_data_frame(given: Any) -> bool:
     return hasattr(given, "columns") and (hasattr(given, "iloc") or hasattr(given, "iter_rows"))
 
 
-def read_data_frame(frame: Any, *, about: Iterable[str] | None = None) -> AnnotationTable:
+def read_data_frame(frame: Any, about: list[str] | None = None) -> AnnotationTable:
     """Read a data frame in long or wide form; cells may hold lists of names.
 
     The image files may also be its index.
@@ -79,18 +79,10 @@ class Column(Sequence[Any]):
         return (self[index] for index in range(len(self)))
 
 
-def read_hugging_face(
-    dataset: Any, *, labels: str | None = None, about: Iterable[str] | None = None
-) -> AnnotationTable:
+def read_hugging_face(dataset: Any) -> AnnotationTable:
     """Read one split of a Hugging Face data set: a column of images, and one of ``ClassLabel`` or names.
 
-    Args:
-        dataset: A ``datasets.Dataset``, not a dictionary of splits.
-        labels: The column of labels, if there are several candidates.
-        about: Classes that it annotates; its ``ClassLabel`` names by default.
-
-    Raises:
-        TableError: When it lacks these columns.
+    It annotates all names of its ``ClassLabel``.
     """
     if isinstance(dataset, dict):
         raise TableError(f"choose one split of the data set: {', '.join(map(str, dataset))}")
@@ -104,27 +96,25 @@ def read_hugging_face(
     known = {
         name: names for name, kind in features.items() if (names := _class_names(kind)) is not None
     }
-    chosen = labels if labels is not None else next(iter(known)) if len(known) == 1 else None
-    if chosen not in known:
+    if len(known) != 1:
         raise TableError(
-            f"which column of the data set holds the labels? {', '.join(known) or 'none'} may; "
-            "name it with labels="
+            f"which column of the data set holds the labels? {', '.join(known) or 'none'} may; one must be "
+            "of type ClassLabel or a list of names; drop others with dataset.remove_columns(...)"
         )
-    names = known[chosen]
+    ((chosen, names),) = known.items()
     found: dict[str, list[str]] = {}
     for row, value in enumerate(dataset[chosen]):
         given = value if isinstance(value, list | tuple | np.ndarray) else [value]
         found[f"row {row}"] = [_name_of(entry, names, row) for entry in given if entry is not None]
     where = dict.fromkeys(names, "its classes")
     check_names(where | {n: row for row, present in found.items() for n in present}, "the data set")
-    wanted = about if about is not None else sorted(names) or None
-    return from_names(
+    table = from_names(
         found,
-        wanted,
         read_as=f"a data set with labels in {chosen!r}",
         source="the data set",
         pictures=Column(dataset, pictures[0]),
     )
+    return table.about(sorted(names)) if names else table
 
 
 def _class_names(kind: Any) -> list[str] | None:
@@ -146,21 +136,8 @@ def _name_of(entry: Any, names: list[str], row: int) -> str:
     raise TableError(f"the data set, row {row}: {entry!r} is none of its {len(names)} classes")
 
 
-def read_arrays(
-    images: Any,
-    labels: Any,
-    class_names: Iterable[str] | None,
-    *,
-    about: Iterable[str] | None = None,
-) -> AnnotationTable:
-    """Build a table from images and a label matrix of 1, 0, NaN for unknown or -1 for uncertain.
-
-    Args:
-        images: Paths, or an array of pictures.
-        labels: ``[pictures, classes]``.
-        class_names: One per column.
-        about: Classes to restrict it to.
-    """
+def read_arrays(images: Any, labels: Any, class_names: Iterable[str] | None) -> AnnotationTable:
+    """Build a table from images and a label matrix of 1, 0, NaN for unknown or -1 for uncertain."""
     if class_names is None:
         raise TableError("a matrix of labels needs the names of its columns: class_names=")
     if not isinstance(class_names, Iterable) or isinstance(class_names, str):
@@ -196,8 +173,8 @@ def read_arrays(
     if paths and len(paths) < count:
         raise TableError(f"{len(paths)} of {count} pictures are paths; all or none must be")
     if paths:
-        paths, matrix = _merged(paths, matrix, names)
-    table = AnnotationTable(
+        paths, matrix = merged_rows(paths, matrix, names, "rows", range(count))
+    return AnnotationTable(
         tuple(paths) or tuple(f"row {row}" for row in range(count)),
         tuple(names),
         matrix,
@@ -206,26 +183,3 @@ def read_arrays(
         pictures=None if paths else images,
         closed=False,
     )
-    return finished(table, about)
-
-
-def _merged(paths: list[str], labels: np.ndarray, names: list[str]) -> tuple[list[str], np.ndarray]:
-    """Merge the rows of each image; known labels take precedence over unknown ones.
-
-    Raises:
-        TableError: When rows of one image contradict each other.
-    """
-    first: dict[str, int] = {}
-    for row, path in enumerate(paths):
-        start = first.setdefault(path, row)
-        if start == row:
-            continue
-        both = labels[start], labels[row]
-        clash = np.flatnonzero(~np.isnan(both[0]) & ~np.isnan(both[1]) & (both[0] != both[1]))
-        if len(clash):
-            raise TableError(
-                f"rows {start} and {row} contradict each other about {names[clash[0]]!r} in {path}; "
-                "keep the right one"
-            )
-        labels[start] = np.where(np.isnan(both[0]), both[1], both[0])
-    return list(first), labels[list(first.values())]

@@ -82,11 +82,7 @@ class AnnotationTable:
             TableError: When the table has one column per class and none for a requested class, or when
                 a name differs from one of the table's only in case or spaces.
         """
-        single = isinstance(classes, str) or not isinstance(classes, Iterable)
-        listed: list[Any] = [classes] if single else list(classes)
-        if not all(isinstance(name, str) for name in listed):
-            raise TableError(f"about= must hold class names, got {brief(classes)}")
-        wanted = list(dict.fromkeys(listed))
+        wanted = list_classes(classes)
         check_names(
             dict.fromkeys(wanted, "about") | dict.fromkeys(self.class_names, "the table"),
             self.source,
@@ -133,11 +129,7 @@ class AnnotationTable:
         return [path for path in self.images if not os.path.exists(path)]
 
     def require_pictures(self) -> None:
-        """Raise an error if images are missing.
-
-        Raises:
-            MissingFileError: With the number of missing images and the first one.
-        """
+        """Raise a :class:`MissingFileError` if images are missing."""
         missing = self.missing_pictures()
         if missing:
             first = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
@@ -164,31 +156,55 @@ def _way_to(missing: str) -> str:
     )
 
 
-def from_names(
-    found: Mapping[str, Iterable[str]], about: Iterable[str] | None = None, **fields: Any
-) -> AnnotationTable:
-    """Build a table from the class names of each image; all other classes are absent.
+def list_classes(about: Any) -> list[str]:
+    """Class names without duplicates; a single name is treated as a list of one."""
+    single = isinstance(about, str) or not isinstance(about, Iterable)
+    listed = [about] if single else list(about)
+    if not all(isinstance(name, str) for name in listed):
+        raise TableError(f"about= must hold class names, got {brief(about)}")
+    return list(dict.fromkeys(listed))
 
-    Args:
-        found: The class names of each image.
-        about: Classes that the table annotates, if not exactly those it names.
-        **fields: Fields of :class:`AnnotationTable`.
-    """
+
+def from_names(found: Mapping[str, Iterable[str]], **fields: Any) -> AnnotationTable:
+    """Build a table from the class names of each image; all other classes are absent."""
     names = sorted({name for present in found.values() for name in present})
     columns = {name: column for column, name in enumerate(names)}
     labels = np.zeros((len(found), len(names)), np.float32)
     for row, present in enumerate(found.values()):
         labels[row, [columns[name] for name in present]] = 1
-    table = AnnotationTable(tuple(found), tuple(names), labels, **fields)
-    return finished(table, about)
+    return AnnotationTable(tuple(found), tuple(names), labels, **fields)
 
 
-def finished(table: AnnotationTable, about: Iterable[str] | None) -> AnnotationTable:
-    """Check a table and restrict it to the requested classes.
+def merged_rows(
+    images: Sequence[str],
+    labels: np.ndarray,
+    names: Sequence[str],
+    where: str,
+    numbers: Iterable[int],
+) -> tuple[list[str], np.ndarray]:
+    """Merge the rows of each image; known labels take precedence over unknown ones.
 
-    Raises:
-        TableError: When it has no images or no classes.
+    If rows contradict each other, the message has their numbers after ``where``, as in "labels.csv: lines".
     """
+    rows = {image: row for row, image in enumerate(dict.fromkeys(images))}
+    if len(rows) == len(images):
+        return list(images), labels
+    merged = np.full((len(rows), len(names)), UNKNOWN, np.float32)
+    told = np.zeros(merged.shape, int)
+    for image, given, number in zip(images, labels, numbers, strict=True):
+        row, known = rows[image], ~np.isnan(given)
+        clash = np.flatnonzero(known & ~np.isnan(merged[row]) & (merged[row] != given))
+        if len(clash):
+            raise TableError(
+                f"{where} {told[row, clash[0]]} and {number} contradict each other about "
+                f"{names[clash[0]]!r} in {image}; keep the right one"
+            )
+        merged[row, known], told[row, known] = given[known], number
+    return list(rows), merged
+
+
+def finished(table: AnnotationTable, about: Iterable[str] | None = None) -> AnnotationTable:
+    """Restrict a table to the requested classes; refuse it without images or classes."""
     if about is not None:
         table = table.about(about)
     if not len(table):

@@ -28,12 +28,7 @@ NumberedRow = tuple[int, list[str]]
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file.
-
-    Raises:
-        TableError: When it cannot be read.
-        MissingFileError: When it is not there.
-    """
+    """The content of a file."""
     check_regular_file(path, TableError)
     try:
         return Path(path).read_bytes()
@@ -83,12 +78,7 @@ def separated(text: str, source: str) -> tuple[list[NumberedRow], str]:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """The content of a JSON file.
-
-    Raises:
-        TableError: When it is not JSON, or is nested too deeply.
-        MissingFileError: When it is not there.
-    """
+    """The content of a JSON file."""
     text, _ = decoded(read_bytes(path), str(path))
     try:
         return json.loads(text)

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 
 from rebll_avalanche.errors import MissingFileError, TableError, check_regular_file
-from rebll_avalanche.tables.table import POLICIES, AnnotationTable, check_names, finished
+from rebll_avalanche.tables.table import POLICIES, AnnotationTable, check_names
 
 ANNOTATIONS, IMAGES = "Annotations", "JPEGImages"
 
 
 def read_objects(path: str | os.PathLike[str]) -> list[tuple[str, bool]]:
-    """The class of each object in an annotation file, and whether it is marked as difficult.
-
-    Raises:
-        TableError: When the file cannot be read.
-        MissingFileError: When it is not there.
-    """
+    """The class of each object in an annotation file, and whether it is marked as difficult."""
     check_regular_file(path, TableError)
     try:
         root = ElementTree.parse(path).getroot()
@@ -29,30 +23,15 @@ def read_objects(path: str | os.PathLike[str]) -> list[tuple[str, bool]]:
     except (ElementTree.ParseError, ValueError, LookupError, OSError, RecursionError) as error:
         raise TableError(f"cannot read {path}: {error}; the download is incomplete") from error
     return [
-        (
-            entry.findtext("name", "").strip(),
-            entry.findtext("difficult", "0").strip() == "1",
-        )
+        (entry.findtext("name", "").strip(), entry.findtext("difficult", "0").strip() == "1")
         for entry in root.iter("object")
     ]
 
 
-def read_voc_folder(
-    folder: str | os.PathLike[str],
-    *,
-    difficult: str = "drop",
-    about: Iterable[str] | None = None,
-) -> AnnotationTable:
+def read_voc_folder(folder: str | os.PathLike[str], *, difficult: str = "drop") -> AnnotationTable:
     """Read all annotated images of a folder with ``Annotations`` and ``JPEGImages``.
 
-    Args:
-        folder: A folder such as ``VOCdevkit/VOC2007``.
-        difficult: One of ``POLICIES``, for classes whose only instances are marked difficult.
-        about: Classes to restrict it to.
-
-    Raises:
-        TableError: When an annotation cannot be read.
-        MissingFileError: When there are none.
+    ``difficult`` is one of ``POLICIES``, for classes whose only instances are marked as difficult.
     """
     place = Path(folder)
     files = sorted((place / ANNOTATIONS).glob("*.xml"))
@@ -68,8 +47,7 @@ def read_voc_folder(
         for wanted, value in ((True, POLICIES[difficult]), (False, 1.0)):  # others take precedence
             row[[columns[name] for name, marked in found if marked is wanted]] = value
     images = tuple(_picture_of(file, place / IMAGES) for file in files)
-    table = AnnotationTable(images, tuple(names), labels, "VOC annotations", str(place))
-    return finished(table, about)
+    return AnnotationTable(images, tuple(names), labels, "VOC annotations", str(place))
 
 
 def _picture_of(annotation: Path, images: Path) -> str:

@@ -57,6 +57,12 @@ def test_a_folder_of_other_files_is_left_alone(run_folder, tmp_path, capsys):
     assert not (tmp_path / ".letters.writing").exists()
 
 
+def test_counts_are_at_least_one(run_folder, capsys):
+    for option in ("--count", "--classes"):
+        assert cli.main(["cam", str(run_folder), option, "0"]) == 2
+        assert f"{option} must be at least 1, got 0" in capsys.readouterr().err
+
+
 def test_nothing_to_draw_is_an_error(run_folder, tmp_path, capsys):
     assert cli.main(["cam", str(run_folder), str(tmp_path / "gone.png")]) == 2
     assert "no image to draw maps for" in capsys.readouterr().err

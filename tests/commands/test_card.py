@@ -61,7 +61,7 @@ def test_answers_are_not_overwritten(
     cli.main(["card", str(run_folder)])
     (run_folder / "DATA_CARD.md").write_text("answers")
     assert cli.main(["card", str(run_folder)]) == 2
-    assert "there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert (run_folder / "DATA_CARD.md").read_text() == "answers"
     assert cli.main(["card", str(run_folder), "-o", str(tmp_path / "elsewhere")]) == 0
     assert (tmp_path / "elsewhere" / "DATA_CARD.md").is_file()

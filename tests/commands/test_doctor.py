@@ -43,7 +43,7 @@ def test_data_folders_are_counted(tmp_path: Path) -> None:
     (tmp_path / "annotations").mkdir()
     found = dict(reversed(finding) for finding in doctor.check_data(tmp_path))
     assert found["VOC 2007 trainval: 2 images, the official split has 5011"] == doctor.NOTE
-    assert found["VOC 2007 test: 0 of 1 images are there"] == doctor.BAD
+    assert found["VOC 2007 test: 0 of 1 images found"] == doctor.BAD
     assert any("instances_train2014.json" in text for text in found)
     assert [mark for mark, _ in doctor.check_data(tmp_path / "none")] == [doctor.NOTE]
 

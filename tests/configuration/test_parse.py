@@ -82,30 +82,12 @@ def test_another_method_has_other_parameters(recipe: str) -> None:
         (["--method=a.yaml"], r"method is not a setting of rebll; the nearest are method\.name"),
         (["nosuch"], "no recipe at nosuch; recipes end in .yaml"),
         (["--folder", "some.yaml"], "folder is not a setting"),
+        (["--profil", "small"], "profil is not a setting; did you mean profile"),
     ],
 )
 def test_what_is_wrong_is_named_with_what_is_right(argv: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse(*argv)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("training: {lrr: 1}", r"training\.lrr is not a setting; the nearest are training\.lr"),
-        ("training: 3", "training is not a setting"),
-        ("- 1", "must hold settings"),
-        ("method: rebll", "method must hold a name"),
-        ("seed: [", "not readable YAML"),
-    ],
-)
-def test_a_wrong_recipe_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "wrong.yaml"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message):
-        parse(str(path))
-    with pytest.raises(FileNotFoundError, match="no recipe"):
-        parse(str(tmp_path / "none.yaml"))
 
 
 def test_a_recipe_that_is_not_one_starts_no_other_run(tmp_path: Path, recipe: str) -> None:

@@ -66,13 +66,16 @@ def test_one_run_of_a_study(recipe: Path) -> None:
         (OWN, None, "has profiles; choose one: --profile large or small"),
         (OWN, "smal", "has no profile 'smal'; it has small, large"),
         ("seed: 1", "small", "has no profile 'small'; it has none"),
-        ("metods: [lwf]", None, "metods is not a setting; the nearest are methods"),
+        ("metods: [lwf]", None, "metods is not a setting; did you mean methods"),
         ("profiles: {small: {training: {lrr: 1}}}", "small", r"training\.lrr is not a setting"),
         ("profiles: {a: {trainin: {lr: 1}}, b: {}}", "b", r"trainin\.lr is not a setting"),
         ("profiles: [small]", "small", "profiles in .* must map names to settings"),
         ("profiles: {small: {method: lwf}}", "small", "method must hold a name"),
         ("methods: [lfw]", None, "no method is called 'lfw'; there are lwf"),
         ("extends: own.yaml", None, "extends itself"),
+        ("- 1", None, "must hold settings"),
+        ("seed: [", None, "not readable YAML: .*, line 1, column 8"),
+        ("sweeps: {method.alpha: [1]}", None, "sweeps is not a setting; did you mean sweep"),
     ],
 )
 def test_what_is_wrong_is_named(recipe: Path, text: str, profile: str | None, message: str) -> None:

@@ -139,33 +139,31 @@ def test_folders_that_are_not_finished_runs_are_refused(trained_run, tmp_path):
         load_run(tmp_path)
 
 
-def test_a_run_on_vectors_cannot_look_at_pictures(trained_run, tmp_path):
-    folder = tmp_path / "run"
-    shutil.copytree(trained_run, folder)
-    record = yaml.safe_load((folder / "config.yaml").read_text())
-    record["environment"]["input_shape"] = [512]
-    (folder / "config.yaml").write_text(yaml.safe_dump(record))
-    (folder / "manifest.json").unlink()  # or the edit itself is refused
+@pytest.fixture
+def edited_run(trained_run, tmp_path):
+    """A function that copies the run with other settings in one section."""
+
+    def edit(section, **settings):
+        folder = shutil.copytree(trained_run, tmp_path / "run")
+        record = yaml.safe_load((folder / "config.yaml").read_text())
+        record[section] |= settings
+        (folder / "config.yaml").write_text(yaml.safe_dump(record))
+        (folder / "manifest.json").unlink()  # or the edit itself is refused
+        return folder
+
+    return edit
+
+
+def test_a_run_on_vectors_cannot_look_at_pictures(edited_run):
     with pytest.raises(ValueError, match=r"inputs of shape \(512,\), not on images"):
-        load_run(folder)
+        load_run(edited_run("environment", input_shape=[512]))
 
 
-def test_weights_of_another_network_are_refused(trained_run, tmp_path):
-    folder = tmp_path / "run"
-    shutil.copytree(trained_run, folder)
-    record = yaml.safe_load((folder / "config.yaml").read_text())
-    record["model"]["head"] = "gcn"
-    (folder / "config.yaml").write_text(yaml.safe_dump(record))
-    (folder / "manifest.json").unlink()  # or the edit itself is refused
+def test_weights_of_another_network_are_refused(edited_run):
     with pytest.raises(ValueError, match=r"do not fit the network .* rebll-avalanche \d"):
-        load_run(folder)
+        load_run(edited_run("model", head="gcn"))
 
 
-def test_speed_options_of_the_training_are_dropped(trained_run, tmp_path):
-    folder = tmp_path / "run"
-    shutil.copytree(trained_run, folder)
-    record = yaml.safe_load((folder / "config.yaml").read_text())
-    record["training"] |= {"precision": "bfloat16", "compile": True}
-    (folder / "config.yaml").write_text(yaml.safe_dump(record))
-    (folder / "manifest.json").unlink()  # or the edit itself is refused
+def test_speed_options_of_the_training_are_dropped(edited_run):
+    folder = edited_run("training", precision="bfloat16", compile=True)
     assert load_run(folder).model.precision in (None, torch.float32)

@@ -123,7 +123,7 @@ def test_the_command_needs_nothing_of_the_run(world, tmp_path, capsys, monkeypat
     assert main(["extend", "run", "new/more.csv"]) == 0
     shown = capsys.readouterr().out
     assert "12 of these pictures had been learned before" in shown
-    assert "going on with run.rebll; the run is not read again" in shown
+    assert "continuing with run.rebll; the run is not read again" in shown
     assert len(Learner.load("run.rebll").lessons) == 4
     assert main(["show", "run.rebll"]) == 0
     assert "experience 0 of the run run; new: black, blue" in capsys.readouterr().out
@@ -177,7 +177,7 @@ def test_a_run_on_scenes_is_opened(tmp_path):
 
 
 def test_what_cannot_be_opened_says_why(world, tmp_path):
-    with pytest.raises(FileNotFoundError, match="is not a run"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         Learner.from_run(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
     assert main(["extend", str(tmp_path / "nowhere"), "x.csv"]) == 2

@@ -13,6 +13,10 @@ import yaml
 from PIL import Image
 from sklearn.metrics import average_precision_score
 
+from rebll_avalanche.report import read_runs
+from rebll_avalanche.report.groups import Setting, settings_of
+from rebll_avalanche.report.style import Look, looks
+
 CLASSES = [
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable",
     "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
@@ -56,6 +60,19 @@ def run_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
         _write_run(root / f"akd_alpha{alpha}", "akd", seed=0, alpha=alpha, beta=0.7)
     _write_cams(root / "rebll_seed0")
     return root
+
+
+@pytest.fixture(scope="session")
+def setting(run_folders: Path) -> Setting:
+    """The setting of all these runs."""
+    (setting,) = settings_of(read_runs([run_folders])[0])
+    return setting
+
+
+@pytest.fixture(scope="session")
+def appearance(setting: Setting) -> dict[str, Look]:
+    """The look of each experiment."""
+    return looks((group.method, group.label) for group in setting.competitors)
 
 
 def _write_run(

@@ -15,7 +15,7 @@ from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.report import comparison
 from rebll_avalanche.report.groups import settings_of
 from rebll_avalanche.report.runs import read_run
-from rebll_avalanche.report.table import paired_p_value, setting_table
+from rebll_avalanche.report.table import Row, paired_p_value, setting_table
 
 THRESHOLDS = (0.8, 0.5)
 LAST = {"rebll": [0.80, 0.82, 0.81], "lwf": [0.60, 0.63, 0.61], "er": [0.79, 0.83, 0.80]}
@@ -57,8 +57,12 @@ def folders(write_run: Callable[..., Path]) -> list[Path]:
     ]
 
 
+def compared(folders: list[Path]) -> list[Row]:
+    return comparison.compare([read_run(folder) for folder in folders], THRESHOLDS)
+
+
 def test_rows_are_sorted_the_best_marked_and_the_worse_tested(folders: list[Path]) -> None:
-    rows = {row.group.label[:-2].lower(): row for row in comparison.compare(folders, THRESHOLDS)}
+    rows = {row.group.label[:-2].lower(): row for row in compared(folders)}
     assert list(rows) == ["joint", "rebll", "er", "lwf"]
     cells = {name: row.cells["mAP"] for name, row in rows.items()}
     assert cells["rebll"].best
@@ -83,7 +87,7 @@ def test_what_prints_the_same_is_as_good_here_and_in_the_report(
 ) -> None:
     values = {"rebll": (0.8101, 0.8102), "er": (0.8100, 0.8101), "lwf": (0.5, 0.6)}
     folders = [write_run(m, seed, value) for m in values for seed, value in enumerate(values[m])]
-    cells = [row.cells["mAP"] for row in comparison.compare(folders, THRESHOLDS)]
+    cells = [row.cells["mAP"] for row in compared(folders)]
     assert [cell.best for cell in cells] == [True, True, False]
     assert [math.isnan(cell.p_value) for cell in cells] == [True, True, False]
     (setting,) = settings_of([read_run(folder) for folder in folders])
@@ -93,7 +97,7 @@ def test_what_prints_the_same_is_as_good_here_and_in_the_report(
 
 def test_the_values_of_a_sweep_are_rows(write_run: Callable[..., Path]) -> None:
     folders = [write_run("rebll", 0, 0.5 + alpha / 10, alpha=alpha) for alpha in (0.5, 1.0)]
-    rows = comparison.compare(folders, THRESHOLDS)
+    rows = compared(folders)
     assert [row.group.label for row in rows] == ["REBLL_&, alpha 1", "REBLL_&, alpha 0.5"]
     assert rows[0].cells["mAP"].best
 
@@ -109,7 +113,7 @@ def test_the_test_is_paired_over_common_seeds() -> None:
 
 
 def test_forms(folders: list[Path]) -> None:
-    rows = comparison.compare(folders, THRESHOLDS)
+    rows = compared(folders)
     text = comparison.as_text(rows, THRESHOLDS).splitlines()
     headings = "Setting Method Last mAP CF1 OF1 FPR Avg mAP Of Joint Minutes Peak GB Parameters, M"
     assert text[0].split() == headings.split()
@@ -132,9 +136,9 @@ def test_forms(folders: list[Path]) -> None:
 
 
 def test_a_single_seed_has_no_deviation(folders: list[Path]) -> None:
-    rows = comparison.compare(folders[::3], THRESHOLDS)
+    rows = compared(folders[::3])
     text = comparison.as_text(rows, THRESHOLDS)
     assert "±" not in text
     assert "1 seed, so without deviation" in text
-    some = comparison.as_text(comparison.compare(folders[:4], THRESHOLDS), THRESHOLDS)
+    some = comparison.as_text(compared(folders[:4]), THRESHOLDS)
     assert "1 to 3 seeds" in some

@@ -9,22 +9,10 @@ from matplotlib.colors import to_hex, to_rgb
 
 from rebll_avalanche.report.bars import cost_bars, pooled_scores, score_histogram
 from rebll_avalanche.report.curves import metric_curves, relabelling_curves, sweep_curves
-from rebll_avalanche.report.groups import settings_of, sweeps_of
+from rebll_avalanche.report.groups import sweeps_of
 from rebll_avalanche.report.matrices import class_ap_matrix, memory_matrix, memory_shares
 from rebll_avalanche.report.names import duration
-from rebll_avalanche.report.runs import read_runs
-from rebll_avalanche.report.style import Look, looks, svg_text
-
-
-@pytest.fixture(scope="module")
-def setting(run_folders):
-    (setting,) = settings_of(read_runs([run_folders])[0])
-    return setting
-
-
-@pytest.fixture(scope="module")
-def appearance(setting):
-    return looks((group.method, group.label) for group in setting.groups if not group.ceiling)
+from rebll_avalanche.report.style import Look, svg_text
 
 
 def group_of(setting, method):
@@ -145,13 +133,12 @@ def test_class_ap_is_in_order_of_learning_and_written_at_both_ends(setting):
 
 
 def test_bars_have_the_length_of_the_cost(setting, appearance):
-    def seconds(group):
-        return group.total(lambda step: step.seconds, sum)
-
-    (axes,) = cost_bars(setting.groups, seconds, duration, appearance, width=330).axes
-    assert [bar.get_width() for bar in axes.patches] == [seconds(g).mean for g in setting.groups]
-    assert texts(axes)[0] == duration(seconds(setting.groups[0]).mean)
-    assert cost_bars(setting.groups, lambda group: None, duration, appearance, width=330) is None
+    costs = [(group, group.total("seconds", sum)) for group in setting.groups]
+    (axes,) = cost_bars(costs, duration, appearance, width=330).axes
+    assert [bar.get_width() for bar in axes.patches] == [spread.mean for _, spread in costs]
+    assert texts(axes)[0] == duration(costs[0][1].mean)
+    unknown = [(group, None) for group in setting.groups]
+    assert cost_bars(unknown, duration, appearance, width=330) is None
 
 
 def test_bars_keep_their_room_beside_long_labels(setting, appearance):
@@ -160,13 +147,8 @@ def test_bars_keep_their_room_beside_long_labels(setting, appearance):
     )
     groups = [replace(group, label=group.label + variant) for group in setting.groups]
     shown = {group.label: appearance[setting.groups[1].label] for group in groups}
-    figure = cost_bars(
-        groups,
-        lambda group: group.total(lambda step: step.seconds, sum),
-        duration,
-        shown,
-        width=330,
-    )
+    costs = [(group, group.total("seconds", sum)) for group in groups]
+    figure = cost_bars(costs, duration, shown, width=330)
     svg_text(figure)  # matplotlib warns, which is an error here, when a layout does not fit
     (axes,) = figure.axes
     assert axes.get_position().width > 0.4

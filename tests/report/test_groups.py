@@ -7,12 +7,6 @@ from rebll_avalanche.report.groups import Spread, settings_of, sweeps_of
 from rebll_avalanche.report.runs import read_run, read_runs
 
 
-@pytest.fixture(scope="module")
-def setting(run_folders):
-    (setting,) = settings_of(read_runs([run_folders])[0])
-    return setting
-
-
 def group_of(setting, label):
     (group,) = (group for group in setting.groups if group.label == label)
     return group
@@ -54,11 +48,11 @@ def test_a_curve_has_the_mean_over_seeds(setting, run_folders):
 
 def test_costs_are_combined_over_experiences_first(setting):
     group = group_of(setting, "ER")
-    total = group.total(lambda step: step.seconds, sum)
+    total = group.total("seconds", sum)
     assert total.mean == pytest.approx(
         np.mean([sum(s.seconds for s in run.steps) for run in group.runs])
     )
-    assert group.total(lambda step: None, sum) is None
+    assert group.total("trainable_parameters", max) is None
 
 
 def test_class_ap_starts_where_a_class_is_learned(setting):
@@ -74,7 +68,7 @@ def test_class_ap_starts_where_a_class_is_learned(setting):
 
 def test_a_sweep_is_one_parameter_that_differs_alone(setting):
     (sweep,) = sweeps_of(setting)
-    assert (sweep.method, sweep.parameter) == ("akd", "alpha")
+    assert (sweep.title, sweep.parameter) == ("RebLL (AKD): alpha", "alpha")
     assert [number for number, _ in sweep.points] == [0.4, 0.8, 1.2, 1.6]
 
 

@@ -28,13 +28,13 @@ def test_class_rows_are_those_of_scikit_learn(tmp_path: Path, write_run: Write) 
         assert row.present == truth[:, column].sum()
         assert row.absent == len(truth) - row.present
         assert row.ap == run.last.per_class_ap[row.name]
-        for threshold, found in zip((0.8, 0.5), row.at, strict=True):
+        for threshold, (precision, recall) in zip((0.8, 0.5), row.at, strict=True):
             said = scores[:, column] > threshold
-            assert found.recall == pytest.approx(recall_score(truth[:, column], said))
+            assert recall == pytest.approx(recall_score(truth[:, column], said))
             if said.any():
-                assert found.precision == pytest.approx(precision_score(truth[:, column], said))
+                assert precision == pytest.approx(precision_score(truth[:, column], said))
             else:
-                assert found.precision is None
+                assert precision is None
 
 
 def _with_scores(folder: Path, **more: np.ndarray) -> Path:
@@ -55,7 +55,7 @@ def test_worst_images_have_a_wrong_decision_and_the_least_probable_labels_first(
     assert (first.name, second.name) == ("three.jpg", "two.jpg")
     assert [name for name, _ in first.missed] == ["a"]
     assert [name for name, _ in first.wrong] == ["b"]
-    assert second.wrong == ()  # nobody has said whether b is there
+    assert second.wrong == []  # nobody has said whether b is there
     assert len(worst_images(read_run(folder), 0.5, count=1)) == 1
     unnamed = read_run(_with_scores(tmp_path / "run"))
     assert worst_images(unnamed, 0.5)[0].name == "image 2"

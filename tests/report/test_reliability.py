@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from rebll_avalanche.report.groups import settings_of
 from rebll_avalanche.report.reliability import calibration_error, reliability, reliability_curve
-from rebll_avalanche.report.runs import read_runs
 from rebll_avalanche.report.sections import sections_of
-from rebll_avalanche.report.style import Look, looks
+from rebll_avalanche.report.style import Look
 
 # Of four labels scored 0.9 three are there, of six scored 0.1 one is.
 PRESENT, ABSENT = np.array([0.9] * 3 + [0.1]), np.array([0.9] + [0.1] * 5)
@@ -33,9 +31,7 @@ def test_the_curve_is_drawn_with_its_error():
     assert axes.texts[0].get_text() == "calibration error 10.0 %"
 
 
-def test_the_report_has_a_panel_for_every_experiment_with_scores(run_folders):
-    (setting,) = settings_of(read_runs([run_folders])[0])
-    appearance = looks((group.method, group.label) for group in setting.groups if not group.ceiling)
+def test_the_report_has_a_panel_for_every_experiment_with_scores(setting, appearance):
     sections = {section.kind: section for section in sections_of(setting, "one", appearance)}
     titles = [panel.title for panel in sections["scores"].panels]
     assert [panel.title for panel in sections["reliability"].panels] == titles

@@ -3,6 +3,7 @@ import json
 import pytest
 import yaml
 
+from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.report.runs import read_run, read_runs
 
 
@@ -59,17 +60,31 @@ def test_what_is_not_a_run_is_refused_with_the_reason(write_run, tmp_path):
     with pytest.raises(FileNotFoundError, match="has not finished its first experience"):
         read_run(folder)
     (folder / "metrics.jsonl").unlink()
-    with pytest.raises(FileNotFoundError, match=r"first experience: no metrics\.jsonl"):
+    with pytest.raises(FileNotFoundError, match="has not finished its first experience"):
         read_run(folder)
 
 
-@pytest.mark.parametrize("line", ["{", "[1]", '{"experience": 0}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("{", "[1]", '{"experience": 0}', "[" * 100_000),
+        '{"experience": 0, "classes_seen": 5, "metrics": {"mAP": "high"}}',
+        '{"experience": 0, "classes_seen": 5, "metrics": {}, "seconds": []}',
+    ],
+)
 def test_a_damaged_line_is_named(write_run, tmp_path, line):
     folder = write_run(tmp_path / "run", "lwf")
     path = folder / "metrics.jsonl"
     path.write_text(path.read_text() + line + "\n")
-    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 7 is not a result"):
+    with pytest.raises(DamagedError, match=r"metrics\.jsonl, line 7 is not a result: [^\n]+$"):
         read_run(folder)
+
+
+def test_what_was_not_measured_has_its_default(write_run, tmp_path):
+    folder = write_run(tmp_path / "run", "lwf")
+    line = {"experience": 0, "classes_seen": 5, "metrics": {}, "seconds": None, "later": [1]}
+    (folder / "metrics.jsonl").write_text(json.dumps(line))
+    assert (read_run(folder).last.seconds, read_run(folder).last.images_per_second) == (0.0, None)
 
 
 @pytest.mark.parametrize("text", ["{a: [", "just words"])
@@ -89,7 +104,7 @@ def test_folders_of_runs_are_searched_and_others_reported(write_run, tmp_path):
     assert [run.method for run in runs] == ["er", "lwf"]
     assert len(left_out) == 2
     assert "first experience" in left_out[0]
-    assert "nothing is not a run" in left_out[1]
+    assert "nothing does not exist" in left_out[1]
 
 
 def test_folders_that_are_being_written_are_not_runs_yet(write_run, tmp_path):

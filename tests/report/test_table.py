@@ -8,8 +8,7 @@ def cells_of(table, label):
     return list(row.cells.values())
 
 
-def test_columns_are_those_of_the_paper(run_folders):
-    (setting,) = settings_of(read_runs([run_folders])[0])
+def test_columns_are_those_of_the_paper(setting):
     table = setting_table(setting)
     assert [(title, [column.title for column in columns]) for title, columns in table.blocks] == [
         ("Last, scores above 0.8", ["mAP", "CF1", "OF1", "FPR"]),
@@ -19,8 +18,7 @@ def test_columns_are_those_of_the_paper(run_folders):
     assert thresholds(setting) == ["0.8", "0.5"]
 
 
-def test_cells_are_percent_with_the_deviation_over_seeds(run_folders):
-    (setting,) = settings_of(read_runs([run_folders])[0])
+def test_cells_are_percent_with_the_deviation_over_seeds(setting):
     table = setting_table(setting)
     first = cells_of(table, "LwF")[0]
     spread = next(group for group in setting.groups if group.label == "LwF").last("mAP")
@@ -28,8 +26,7 @@ def test_cells_are_percent_with_the_deviation_over_seeds(run_folders):
     assert cells_of(table, "Joint")[0].std == ""
 
 
-def test_the_best_is_marked_among_competitors_and_low_is_good_for_false_positives(run_folders):
-    (setting,) = settings_of(read_runs([run_folders])[0])
+def test_the_best_is_marked_among_competitors_and_low_is_good_for_false_positives(setting):
     table = setting_table(setting)
     assert cells_of(table, "RebLL (AKD + OR)")[0].best
     assert not any(cell.best for cell in cells_of(table, "Joint"))
