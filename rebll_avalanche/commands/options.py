@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 
-def add_cluster_options(parser: Any, *, threads: str) -> None:
+def add_cluster_options(parser: Any, *, threads: str, gpus: bool = True) -> None:
     """Where work runs on a cluster, and on how much of it.
 
     Args:
         parser: Of ``argparse``.
         threads: Help for ``--threads``.
+        gpus: Whether the work can use any.
     """
     parser.add_argument("--threads", type=int, help=threads)
     parser.add_argument(
@@ -20,9 +21,10 @@ def add_cluster_options(parser: Any, *, threads: str) -> None:
         metavar="ADDRESS",
         help="run on a Ray cluster; without an address, on one of this machine",
     )
-    parser.add_argument(
-        "--gpus", type=float, help="of each task on Ray; by default 1 where there are any"
-    )
+    if gpus:
+        parser.add_argument(
+            "--gpus", type=float, help="of each task on Ray; by default 1 where there are any"
+        )
 
 
 def check_counts(arguments: Any, *names: str) -> None:
