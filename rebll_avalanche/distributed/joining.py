@@ -109,9 +109,11 @@ def check_joinable(strategy: Any) -> None:
         _refuse(f"{kind.__name__} has a training loop of its own and")
     for plugin in strategy.plugins:
         kind = type(plugin)
-        foreign = kind.__module__.startswith("avalanche.")
-        able = getattr(plugin, "supports_distributed", False)
-        if kind.__name__ not in SAFE if foreign else not able:
+        if kind.__module__.startswith("avalanche."):
+            able = kind.__name__ in SAFE
+        else:
+            able = getattr(plugin, "supports_distributed", False)
+        if not able:
             _refuse(kind.__name__)
     for module in strategy.model.modules():
         dropout = isinstance(module, nn.modules.dropout._DropoutNd)

@@ -119,10 +119,10 @@ def connected(address: str) -> Iterator[Any]:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         ray.init(address=address or "local", **options)
-    except (ConnectionError, RuntimeError) as error:
+    except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
         raise ValueError(
-            f"there is no Ray cluster at {address!r}: {error}; start one with `ray start --head`, or give "
-            "no address to have one here"
+            f"no Ray cluster can be joined at {address!r}: {error}; start one with `ray start --head`, or "
+            "give no address to have one here"
         ) from error
     signal.signal(signal.SIGTERM, on_terminate)  # Ray has put its own there
     try:
