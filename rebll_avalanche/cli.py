@@ -74,8 +74,10 @@ def _main(arguments: list[str]) -> int:
 
     keep_freed_memory()
     command = importlib.import_module(f"rebll_avalanche.commands.{name}")
-    if os.environ.get("RANK", "0") == "0":  # of the processes of a job, the first
-        pass_on_warnings(lambda message: print(f"warning: {printable(message)}", file=sys.stderr))
+    first = os.environ.get("RANK", "0") == "0"  # of the processes of a job
+    pass_on_warnings(
+        lambda message: print(f"warning: {printable(message)}", file=sys.stderr) if first else None
+    )
     try:
         return int(command.run(_parse(command, name, arguments[1:])))
     except BrokenPipeError:

@@ -39,6 +39,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.bytes: Counter[str] = Counter()
+        self.messages = 0
         self.steps = 0
         self.seconds: list[float] = []
         self.gradients = 0
@@ -49,6 +50,7 @@ class Meter:
 
             def counted(tensor: torch.Tensor, *arguments: Any, **options: Any) -> Any:
                 if self._inside:
+                    self.messages += 1
                     kind = "counts and statistics" if tensor.numel() < 10_000 else "gradients"
                     self.bytes[kind] += tensor.numel() * tensor.element_size()
                 return plain(tensor, *arguments, **options)
@@ -92,6 +94,7 @@ def measure(backbone: str, side: int, batch: int) -> dict[str, Any]:
     return {
         "milliseconds": 1000 * min(meter.seconds),
         "gradients": meter.gradients,
+        "messages": meter.messages // meter.steps,
         "bytes": {kind: count // meter.steps for kind, count in meter.bytes.items()},
     }
 
@@ -161,8 +164,8 @@ def print_steps() -> None:
         "| network | a step of one process, ms | of one rank | of two ranks | of the ideal |",
         end="",
     )
-    print(" gradients, kB | sent per step, kB | of which counts and statistics |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(" gradients, kB | sent per step, kB | of which counts and statistics | messages |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for case in CASES:
         alone, one, two = (on_ranks(count, measure, *case) for count in (0, 1, 2))
         times = [found["milliseconds"] for found in (alone, one, two)]
@@ -172,6 +175,7 @@ def print_steps() -> None:
             *(f"{value:.1f} |" for value in times),
             f"{times[2] / (times[0] / 2):.2f} | {two['gradients'] / 1000:.1f} |",
             f"{sum(sent.values()) / 1000:.1f} | {sent['counts and statistics'] / 1000:.1f} |",
+            f"{two['messages']} |",
             flush=True,
         )
 

@@ -18,7 +18,8 @@ def parse(argv: Sequence[str]) -> Any:
     from rebll_avalanche.configuration.parse import parse_settings
 
     def more(parser: Any) -> None:
-        add_cluster_options(parser, threads="threads of a process; on Ray, CPUs of a task")
+        text = "threads of a process; on Ray, CPUs of a task"
+        add_cluster_options(parser, threads=text, gpus=False)
 
     config, arguments = parse_settings(argv, prog="rebll features", description=HELP, extend=more)
     check_counts(arguments, "threads")

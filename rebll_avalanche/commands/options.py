@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 
-def add_cluster_options(parser: Any, *, threads: str) -> None:
-    """Add the options of commands that can run on a Ray cluster."""
+def add_cluster_options(parser: Any, *, threads: str, gpus: bool = True) -> None:
+    """Add the options of commands that can run on a Ray cluster; ``gpus``: whether they can use any."""
     parser.add_argument("--threads", type=int, help=threads)
     parser.add_argument(
         "--ray",
@@ -15,9 +15,10 @@ def add_cluster_options(parser: Any, *, threads: str) -> None:
         metavar="ADDRESS",
         help="run on a Ray cluster; without an address, on a local one",
     )
-    parser.add_argument(
-        "--gpus", type=float, help="GPUs of each task on Ray (default: 1 if there are any)"
-    )
+    if gpus:
+        parser.add_argument(
+            "--gpus", type=float, help="GPUs of each task on Ray (default: 1 if there are any)"
+        )
 
 
 def check_counts(arguments: Any, *names: str) -> None:

@@ -85,12 +85,13 @@ def run(arguments: Any) -> int:
 
 def _run_missing(arguments: Any, root: Path) -> tuple[int, int]:
     """Execute missing runs; return the numbers of runs with invalid settings and of failed runs."""
-    from rebll_avalanche.running.folder import check_unchanged, is_finished
+    from rebll_avalanche.running.folder import check_owner, is_finished, record_to_continue
     from rebll_avalanche.running.live import LiveTable
 
     planned = arguments.planned
     for entry in planned:
-        check_unchanged(entry.config, root / entry.name)
+        folder = root / entry.name
+        check_owner(record_to_continue(folder), entry.config, folder)
     _share_ceilings(planned, root)
     todo = [entry for entry in planned if not is_finished(root / entry.name) and entry.twin is None]
     refused = failed = 0

@@ -52,7 +52,7 @@ def parse(argv: Sequence[str]) -> Any:
             f"give --space: the settings to choose, each as SETTING= with {FORMS}, such as "
             "--space training.lr=1e-4..1e-2:log"
         )
-    from rebll_avalanche.running.search import Search
+    from rebll_avalanche.running.trials import Search
 
     space = parse_space(arguments.space, config)
     arguments.search = Search(config, space, arguments.metric, arguments.early_stopping)
@@ -64,7 +64,8 @@ def run(arguments: Any) -> int:
     from rebll_avalanche.process import stop_on_terminate
     from rebll_avalanche.running.folder import locked
     from rebll_avalanche.running.live import LiveTable
-    from rebll_avalanche.running.search import FAILED, RUNNING, Trials, run_search
+    from rebll_avalanche.running.search import run_search
+    from rebll_avalanche.running.trials import FAILED, RUNNING, Trials
 
     search = arguments.search
     root = Path(arguments.folder or Path("runs", f"{search.config.folder_name}_tune"))

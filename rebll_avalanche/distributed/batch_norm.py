@@ -59,8 +59,11 @@ def _normalised(norm: Any, x: Tensor) -> Tensor:
     axes = [axis for axis in range(x.ndim) if axis != 1]
     shape = [-1 if axis == 1 else 1 for axis in range(x.ndim)]
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    count = total(wide.new_tensor(float(x.numel() // x.shape[1])))
-    mean = _Total.apply(wide.sum(axes)) / count
+    # The number of values travels with their sum: small messages cost as much as there are of them.
+    mine = wide.new_tensor([x.numel() // x.shape[1]])
+    sums = _Total.apply(torch.cat([wide.sum(axes), mine]))
+    count = sums[-1].detach()
+    mean = sums[:-1] / count
     centred = wide - mean.view(shape)
     variance = _Total.apply(centred.square().sum(axes)) / count
     if norm.track_running_stats:

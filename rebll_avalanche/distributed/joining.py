@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -12,9 +13,11 @@ from rebll_avalanche.distributed.batch_norm import synchronise
 from rebll_avalanche.distributed.loading import shared
 from rebll_avalanche.distributed.ranks import (
     active,
+    check_backend,
     everywhere,
     from_first,
     is_first,
+    launched,
     sum_in_place,
     take_from_first,
 )
@@ -70,10 +73,20 @@ def take_part(strategy: Any) -> None:
     All ranks begin with the first one's weights and random numbers.
 
     Raises:
-        ValueError: Naming a strategy, plugin or layer that would learn something else on several ranks.
+        ValueError: Naming a backend that cannot be used, or a strategy, plugin or layer that would learn
+            something else on several ranks.
     """
-    if not active() or any(isinstance(plugin, RanksPlugin) for plugin in strategy.plugins):
+    if not active():
+        if launched() and os.environ["WORLD_SIZE"] != "1":
+            warnings.warn(
+                f"torchrun has started {os.environ['WORLD_SIZE']} processes, and each learns everything by "
+                "itself; to share the work, call rebll_avalanche.distributed.ranks.start() first",
+                stacklevel=2,
+            )
         return
+    if any(isinstance(plugin, RanksPlugin) for plugin in strategy.plugins):
+        return
+    check_backend()
     check_joinable(strategy)
     _mention_foreign_metrics(strategy)
     take_from_first([*strategy.model.parameters(), *strategy.model.buffers()])
@@ -96,9 +109,11 @@ def check_joinable(strategy: Any) -> None:
         _refuse(f"{kind.__name__} has a training loop of its own and")
     for plugin in strategy.plugins:
         kind = type(plugin)
-        foreign = kind.__module__.startswith("avalanche.")
-        able = getattr(plugin, "supports_distributed", False)
-        if kind.__name__ not in SAFE if foreign else not able:
+        if kind.__module__.startswith("avalanche."):
+            able = kind.__name__ in SAFE
+        else:
+            able = getattr(plugin, "supports_distributed", False)
+        if not able:
             _refuse(kind.__name__)
     for module in strategy.model.modules():
         dropout = isinstance(module, nn.modules.dropout._DropoutNd)

@@ -29,7 +29,7 @@ def start() -> bool:
     """
     if active():
         return True
-    if not all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")):
+    if not launched():
         return False
     backend = "gloo"
     if torch.cuda.is_available():
@@ -53,6 +53,11 @@ def start() -> bool:
     return True
 
 
+def launched() -> bool:
+    """Whether ``torchrun``, or a launcher like it, has started this process."""
+    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+
+
 def store_is_kept() -> bool:
     """Whether ``torchrun`` itself holds the store by which ranks find each other, and not the first rank."""
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
@@ -61,6 +66,20 @@ def store_is_kept() -> bool:
 def active() -> bool:
     """Whether this process is one of a job, even if the only one."""
     return dist.is_available() and dist.is_initialized()
+
+
+def check_backend() -> None:
+    """Refuse a job that somebody has begun for GPUs alone: counts, scores and random numbers are on the CPU.
+
+    Raises:
+        ValueError: Naming its backend.
+    """
+    if active() and "cpu:" not in dist.get_backend_config():
+        raise ValueError(
+            f"this job sends tensors of {dist.get_backend_config()} only, but some are on the CPU; begin it "
+            "with rebll_avalanche.distributed.ranks.start(), or with "
+            "torch.distributed.init_process_group('cpu:gloo,cuda:nccl')"
+        )
 
 
 def rank() -> int:

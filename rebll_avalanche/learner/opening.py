@@ -40,7 +40,7 @@ def open_run(folder: Path) -> Stored:
     """
     record = read_config(folder)
     check_no_links(folder)
-    config = with_first_defaults(Config.from_dict(record), folder)
+    config = with_first_defaults(record, Config.from_dict(record), folder)
     config = _as_lessons(config, recorded_shape(folder, record), folder)
     check_can_go_on(config)
     if not is_finished(folder):

@@ -13,6 +13,7 @@ How one image passes through ``rebll run``, file by file:
 5. After each experience, the strategy is evaluated on the test images of all classes seen so far;
    ``results.py`` writes the files that ``report/`` reads.
 
-``processes.py`` does the same for many runs at a time (``rebll table``), and ``stream.py`` is the plain loop
-without a folder, for scripts. A finished run goes on as a learner: ``learner/opening.py``.
+``processes.py`` does the same for many runs at a time (``rebll table``), and ``cluster.py`` on many machines.
+``search.py`` looks for good settings (``rebll tune``). ``stream.py`` is the plain loop without a folder, for
+scripts. A finished run goes on as a learner: ``learner/opening.py``.
 """

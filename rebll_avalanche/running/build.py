@@ -18,18 +18,9 @@ from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.plugins import SchedulePlugin, build_optimizer
 from rebll_avalanche.plugins.gradients import GradientPlugin
 from rebll_avalanche.running.loggers import build_loggers
-from rebll_avalanche.running.network import build_network, feature_maker
+from rebll_avalanche.running.network import feature_maker
 from rebll_avalanche.scenario import JOINT, Scenario
 from rebll_avalanche.strategies import get_method
-
-__all__ = [
-    "build_benchmark",
-    "build_network",
-    "build_strategy",
-    "device_of",
-    "feature_maker",
-    "input_shape",
-]
 
 
 def build_benchmark(config: Config, spread: Spread | None = None) -> MultiLabelBenchmark:

@@ -7,6 +7,7 @@ checkpoint in its folder, which therefore lies where all machines see it.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -111,12 +112,17 @@ def connected(address: str) -> Iterator[Any]:
             "this needs Ray: pip install rebll-avalanche[cluster], on every machine"
         ) from error
     on_terminate = signal.getsignal(signal.SIGTERM)
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if not address:
+        # Without the page that takes jobs from anybody, and without telling Ray's makers.
+        options["include_dashboard"] = False
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError) as error:
+        ray.init(address=address or "local", **options)
+    except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
         raise ValueError(
-            f"there is no Ray cluster at {address!r}: {error}; start one with `ray start --head`, or give "
-            "no address to have one here"
+            f"no Ray cluster can be joined at {address!r}: {error}; start one with `ray start --head`, or "
+            "give no address to have one here"
         ) from error
     signal.signal(signal.SIGTERM, on_terminate)  # Ray has put its own there
     try:

@@ -84,7 +84,7 @@ def wait_until_free(folder: Path, *, timeout: float) -> None:
 
 def has_learned(folder: Path) -> bool:
     """Whether the folder holds results or checkpoints that other settings must not be mixed with."""
-    return (folder / METRICS).is_file() or (folder / CHECKPOINT).is_dir()
+    return is_finished(folder) or (folder / METRICS).is_file() or (folder / CHECKPOINT).is_dir()
 
 
 def is_finished(folder: Path) -> bool:
@@ -155,22 +155,32 @@ def write_config(folder: Path, content: dict[str, Any]) -> None:
     write_text(folder / CONFIG, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
-def check_owner(saved: dict[str, Any], config: Config, folder: Path) -> None:
-    """Refuse to continue from the checkpoint of another experiment.
+def record_to_continue(folder: Path) -> dict[str, Any]:
+    """The ``config.yaml`` of a run to continue; empty if there is none.
+
+    A run that ended before its first checkpoint has nothing to continue and may be restarted with other
+    settings.
+    """
+    return read_config(folder) if (folder / CONFIG).is_file() and has_learned(folder) else {}
+
+
+def check_owner(record: dict[str, Any], config: Config, folder: Path) -> dict[str, tuple[Any, Any]]:
+    """Refuse to continue another experiment.
 
     Args:
-        saved: The settings recorded in the checkpoint; empty if none were.
+        record: The settings of the run to continue; empty if they are not known.
         config: The settings to run now.
         folder: The run.
 
+    Returns:
+        Settings that only change rounding: what they were, and what they are.
+
     Raises:
-        ChangedError: With every difference.
+        ChangedError: With every other difference.
     """
-    if saved:
-        _refuse_changes(changes(Config.from_dict(saved).to_dict(), config.to_dict())[0], folder)
-
-
-def _refuse_changes(changed: dict[str, tuple[Any, Any]], folder: Path) -> None:
+    if not record:
+        return {}
+    changed, bits = changes(Config.from_dict(record).to_dict(), config.to_dict())
     if changed:
         lines = [f"{key}: was {was!r}, is {now!r}" for key, (was, now) in changed.items()]
         raise ChangedError(
@@ -178,40 +188,29 @@ def _refuse_changes(changed: dict[str, tuple[Any, Any]], folder: Path) -> None:
             + "\n  ".join(lines)
             + "\nrestore these settings, choose another --folder, or delete this one"
         )
+    return bits
 
 
-def check_unchanged(config: Config, folder: Path) -> None:
-    """Refuse to continue a run with other settings; warn if its numbers may change slightly.
-
-    A run that ended before its first checkpoint has nothing to continue and may be restarted.
-
-    Raises:
-        ValueError: With every difference.
-    """
-    if not ((folder / CONFIG).is_file() and has_learned(folder)):
-        return
-    saved = read_config(folder)
-    changed, bits = changes(Config.from_dict(saved).to_dict(), config.to_dict())
-    _refuse_changes(changed, folder)
+def check_unchanged(record: dict[str, Any], config: Config, folder: Path) -> None:
+    """:func:`check_owner`, and warn if the numbers of a run that goes on may change slightly."""
+    bits = check_owner(record, config, folder)
     if is_finished(folder):
         return
     for package, number in versions().items():
-        before = saved.get("versions", {}).get(package, number)
+        before = record.get("versions", {}).get(package, number)
         if before != number:
             _warn(folder, package, before, number, "results may differ in their last digits")
     for key, (was, now) in bits.items():
         _warn(folder, key, was, now, "rounding and random numbers may differ from here on")
 
 
-def with_first_defaults(config: Config, folder: Path) -> Config:
+def with_first_defaults(record: dict[str, Any], config: Config, folder: Path) -> Config:
     """The settings of a run to continue, with those defaults of its method that have changed since.
 
     Another version may have other defaults. A run keeps those that it began with, which its ``config.yaml``
     records, so that all its experiences are learned alike.
     """
-    if not ((folder / CONFIG).is_file() and has_learned(folder)):
-        return config
-    first = read_config(folder).get("method_as_run", {}).get("parameters", {})
+    first = record.get("method_as_run", {}).get("parameters", {})
     now = describe(config.method_name).as_run(config.method_options)
     kept = {name: first[name] for name in now if name in first and first[name] != now[name]}
     for name, value in kept.items():

@@ -119,17 +119,6 @@ def note(
         ended.kind, ended.error = kind, text
 
 
-class _Messages:
-    """A stand-in for a progress bar that sends its text to the parent process."""
-
-    def __init__(self, tell: Callable[[tuple[str, str]], None]) -> None:
-        self._tell = tell
-
-    def set_postfix_str(self, text: str) -> None:
-        """Send the progress of the run."""
-        self._tell(("at", text))
-
-
 def _work(config: Config, folder: Path, sender: Any, threads: int | None) -> None:
     """Execute one run in the child process."""
     _end_with_parent()
@@ -152,13 +141,13 @@ def work(
     try:
         import torch
 
-        from rebll_avalanche.running.progress import EpochsOnBar
+        from rebll_avalanche.running.progress import EpochReports
         from rebll_avalanche.running.run import run_experiment
 
         if threads is not None:
             torch.set_num_threads(threads)
         pass_on_warnings(lambda message: tell(("warning", message)))
-        run_experiment(config, folder, watcher=EpochsOnBar(_Messages(tell)))
+        run_experiment(config, folder, watcher=EpochReports(lambda text: tell(("at", text))))
     except KeyboardInterrupt:
         tell(("KeyboardInterrupt", "stopped"))
     except Exception as error:

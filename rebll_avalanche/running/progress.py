@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from avalanche.training.plugins import SupervisedPlugin
@@ -70,28 +71,27 @@ class ProgressPlugin(SupervisedPlugin, supports_distributed=True):  # type: igno
             self._bar.close()
 
 
-class EpochsOnBar(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
-    """Show the progress of a run on an existing bar.
+class EpochReports(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
+    """Says at every epoch where a run is.
 
     Args:
-        bar: A bar that counts whole runs.
+        tell: Called with a text.
     """
 
-    def __init__(self, bar: Any) -> None:
+    def __init__(self, tell: Callable[[str], None]) -> None:
         super().__init__()
-        self._bar = bar
+        self._tell = tell
 
     def before_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
         """Another epoch."""
         experience = strategy.experience
-        self._bar.set_postfix_str(
+        self._tell(
             f"experience {experience.current_experience + 1}/{len(experience.origin_stream)} "
             f"epoch {strategy.clock.train_exp_epochs + 1}/{strategy.train_epochs}"
         )
 
     def close(self) -> None:
-        """Do nothing: the bar belongs to the caller."""
-        self._bar.set_postfix_str("")
+        """Nothing is open."""
 
 
 def on_terminal() -> bool:

@@ -34,12 +34,7 @@ from rebll_avalanche.plugins.divergence import DivergencePlugin
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.run_files import CHECKPOINT, CONFIG
 from rebll_avalanche.running import results
-from rebll_avalanche.running.build import (
-    build_benchmark,
-    build_network,
-    build_strategy,
-    input_shape,
-)
+from rebll_avalanche.running.build import build_benchmark, build_strategy, input_shape
 from rebll_avalanche.running.environment import (
     git_state,
     hardware,
@@ -54,12 +49,12 @@ from rebll_avalanche.running.folder import (
     has_learned,
     is_finished,
     locked,
-    read_config,
+    record_to_continue,
     with_first_defaults,
     write_config,
 )
 from rebll_avalanche.running.label_tables import check_label_table, keep_label_table
-from rebll_avalanche.running.network import set_up_speed
+from rebll_avalanche.running.network import build_network, set_up_speed
 from rebll_avalanche.running.progress import ProgressPlugin, on_terminal
 from rebll_avalanche.running.recorder import Recorder
 from rebll_avalanche.running.stream import evaluation_stream
@@ -110,24 +105,25 @@ def run_experiment(
         if start_over:
             from_first(lambda: clear(folder))
         from_first(lambda: sweep_drafts(folder))
-        if (folder / CONFIG).is_file():
-            config = as_recorded(config, read_config(folder))
-        check_unchanged(config, folder)
+        checkpoints = CheckpointFolder(folder / CHECKPOINT)
+        from_first(checkpoints.sweep)
+        known = (folder / CONFIG).is_file()
+        # Checkpoints hold the settings too, in case config.yaml is lost.
+        record = record_to_continue(folder) if known else checkpoints.newest().configuration
+        if record:
+            config = as_recorded(config, record)
+            check_unchanged(record, config, folder)
         table = Path(config.benchmark.labels).expanduser() if config.benchmark.labels else None
         learned = has_learned(folder)
         if table is not None and learned:
             check_label_table(folder, table)
-        checkpoints = CheckpointFolder(folder / CHECKPOINT)
-        from_first(checkpoints.sweep)
-        if not (folder / CONFIG).is_file():  # the checkpoint's settings must match
-            owner = checkpoints.newest().configuration
-            config = as_recorded(config, owner) if owner else config
-            check_owner(owner, config, folder)
-        elif is_finished(folder):
+        if known and is_finished(folder):
             records = finished_records(folder)
             if is_first():
                 checkpoints.keep_newest()
             return records
+        if checkpoints.moments():
+            _mention_rounding(record.get("environment", {}), folder)
         seed_everything(config.seed)
         started = time.perf_counter()
         if benchmark is None:
@@ -138,9 +134,9 @@ def run_experiment(
         stream = benchmark.train_stream
         config, tried = from_first(lambda: with_choice(config, model, shape, stream))
         set_up_speed(model, config.training)
-        as_begun = with_first_defaults(config, folder)
+        as_begun = with_first_defaults(record, config, folder)
         strategy = build_strategy(as_begun, model, benchmark, folder)
-        if is_first() and (not learned or not (folder / CONFIG).is_file()):
+        if is_first() and not (learned and known):
             if table is not None:
                 keep_label_table(folder, table)
             weights = getattr(benchmark.features, "weights", model.weights)
@@ -163,8 +159,6 @@ def learn(
             f"the processes of this job see different checkpoints in {folder}; choose a --folder that all "
             "machines share"
         )
-    if point.moment is not None:
-        _mention_rounding(folder)
     records: list[dict[str, Any]] = point.end.get("records", [])
     if point.end:
         restore_from(folder, strategy, benchmark.train_stream, point.end["strategy"])
@@ -242,10 +236,9 @@ def learn(
     return records
 
 
-def _mention_rounding(folder: Path) -> None:
-    environment = read_config(folder).get("environment", {})
-    before, now = environment.get("processes", 1), world_size()
-    if before != now:
+def _mention_rounding(environment: dict[str, Any], folder: Path) -> None:
+    before, now = environment.get("processes"), world_size()
+    if before not in (None, now):
         warnings.warn(
             f"{folder} was started on {before} processes and goes on on {now}: sums are rounded in "
             "another order, so its last digits may differ",

@@ -10,6 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from rebll_avalanche.distributed.ranks import is_first
 from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
@@ -72,7 +73,8 @@ def run_stream(
         raise TypeError(f"benchmark must have a train_stream, got {brief(benchmark)}")
     results = []
     pairs = list(zip(benchmark.train_stream, evaluation_stream(benchmark, stream), strict=True))
-    bar = tqdm(pairs, desc="experiences", disable=not progress or not sys.stderr.isatty())
+    shown = progress and sys.stderr.isatty() and is_first()
+    bar = tqdm(pairs, desc="experiences", disable=not shown)
     for train_experience, eval_experience in bar:
         started = time.perf_counter()
         strategy.train(train_experience)

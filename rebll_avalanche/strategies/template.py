@@ -75,18 +75,15 @@ class FineTuning(SupervisedTemplate):
             peval_mode=peval_mode,
         )
 
-    def _before_training(self, **kwargs: Any) -> None:
+    def _check_distributed_training_compatibility(self) -> bool:
+        """Avalanche asks this before it trains or evaluates, and only warns; here it is refused."""
         take_part(self)
-        super()._before_training(**kwargs)
+        return True
 
     def check_model_and_optimizer(self, **kwargs: Any) -> None:
         """Adapt the model to the experience, and check that it can learn it."""
         super().check_model_and_optimizer(**kwargs)
         check_learnable(self)
-
-    def _before_eval(self, **kwargs: Any) -> None:
-        take_part(self)
-        super()._before_eval(**kwargs)
 
     def make_eval_dataloader(self, **kwargs: Any) -> None:
         """Make Avalanche's loader, reading batches instead of samples where possible."""

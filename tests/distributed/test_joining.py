@@ -39,7 +39,8 @@ def built(make, model, **options):
 def refusal(strategy, experience):
     before = {name: value.clone() for name, value in strategy.model.state_dict().items()}
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="You are using plugins")  # Avalanche says so too
+        # Strategies of Avalanche's own are warned of by Avalanche as well.
+        warnings.filterwarnings("ignore", message="You are using plugins")
         with pytest.raises(ValueError, match="is not known to learn the same") as caught:
             strategy.train(experience)
     after = strategy.model.state_dict()
@@ -86,6 +87,17 @@ def test_gpus_talk_by_nccl(monkeypatch):
     assert asked == [3, "cpu:gloo,cuda:nccl"]
 
 
+def test_a_job_for_gpus_alone_is_refused():
+    """What `init_process_group("nccl")` makes, with a backend that is there without a GPU."""
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("cuda:gloo", store=store, rank=0, world_size=1)
+    try:
+        with pytest.raises(ValueError, match=r"tensors of cuda:gloo only.*ranks\.start\(\)"):
+            built(FineTuning, network()).train(streams().train_stream[0])
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 def test_restarts_on_several_machines_need_a_store_that_is_new_each_time(monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.setenv(name, "1")
@@ -105,6 +117,14 @@ def test_ranks_that_read_different_data_are_told_so(on_ranks):
 
     first, second = on_ranks(work)
     assert first == second
+
+
+def test_a_script_that_forgets_to_join_is_told_so(monkeypatch):
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.warns(UserWarning, match=r"started 2 processes.*call .*ranks\.start\(\) first"):
+        built(FineTuning, network()).train(streams().train_stream[0])
 
 
 def test_every_rank_begins_as_the_first(on_ranks):

@@ -13,7 +13,7 @@ import torch
 from rebll_avalanche.benchmarks import MultiLabelBenchmark, MultiLabelScenes
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder
 from rebll_avalanche.configuration.config import Config
-from rebll_avalanche.running.build import build_network
+from rebll_avalanche.running.network import build_network
 from rebll_avalanche.running.run import run_experiment
 
 Settings = Callable[..., Config]

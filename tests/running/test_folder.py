@@ -10,7 +10,8 @@ import pytest
 
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.run_files import METRICS, RESULTS
-from rebll_avalanche.running.folder import check_unchanged, read_config, write_config
+from rebll_avalanche.running import folder as run_folder
+from rebll_avalanche.running.folder import read_config, record_to_continue, write_config
 
 
 @pytest.fixture
@@ -18,6 +19,10 @@ def folder(tmp_path: Path) -> Path:
     write_config(tmp_path, Config().to_dict())
     (tmp_path / METRICS).touch()
     return tmp_path
+
+
+def check_unchanged(config: Config, folder: Path) -> None:
+    run_folder.check_unchanged(record_to_continue(folder), config, folder)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.models.lanes import LanedViT, LaneHead
 from rebll_avalanche.models.prompts import PromptedViT, PromptHead
+from rebll_avalanche.running import folder as folder_module
 from rebll_avalanche.running import run as run_module
 from rebll_avalanche.running.folder import locked
 from rebll_avalanche.running.recorder import Recorder
@@ -350,3 +351,20 @@ def test_a_resumed_run_keeps_the_defaults_that_it_began_with(
         run_experiment(config, tmp_path, benchmark=vectors)
     assert built[0].rebll.replay.relabel_threshold == 0.5
     assert built[0].rebll.memory.mem_size == 6
+
+
+def test_a_resumed_run_reads_its_settings_once(
+    tmp_path: Path,
+    vectors: MultiLabelBenchmark,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run_experiment(settings(mem_size=6), tmp_path, benchmark=vectors)
+    for name in ("results.csv", "manifest.json"):
+        (tmp_path / name).unlink()
+    read, paths = folder_module.read_settings, []
+    monkeypatch.setattr(
+        folder_module, "read_settings", lambda path: paths.append(path) or read(path)
+    )
+    run_experiment(settings(mem_size=6), tmp_path, benchmark=vectors)
+    assert paths == [tmp_path / "config.yaml"]

@@ -15,7 +15,8 @@ from rebll_avalanche.configuration.space import parse_space
 from rebll_avalanche.errors import ChangedError, DamagedError
 from rebll_avalanche.running.folder import is_finished
 from rebll_avalanche.running.run import run_experiment
-from rebll_avalanche.running.search import Search, Trial, Trials, run_search
+from rebll_avalanche.running.search import run_search
+from rebll_avalanche.running.trials import Search, Trial, Trials
 
 SETTINGS: dict[str, Any] = {
     "benchmark": {
