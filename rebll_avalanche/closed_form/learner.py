@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rebll_avalanche.arguments import check_number, check_tensor
 from rebll_avalanche.closed_form.calibration import ScoreCalibration, share_weights
-from rebll_avalanche.closed_form.lesson import PendingLesson
+from rebll_avalanche.closed_form.lesson import PendingLesson, guessed_again
 from rebll_avalanche.closed_form.records import NOT_GIVEN, ImageRecords
 from rebll_avalanche.closed_form.ridge import LinearScores, RidgeSolver, ScoreMoments
 from rebll_avalanche.closed_form.sums import LabelSums, RidgeSums
@@ -41,7 +41,8 @@ class RidgeLearner:
             ``"negative"``: absent; ``"shrunk"``: ``shrink`` times the head's own score; ``"hard"``: 1 if
             the current head's probability is above ``threshold``; ``"soft"``: that probability;
             ``"auto"``: absent if images of earlier classes are observed to repeat, else ``"shrunk"``.
-            Classes that arrive later are absent.
+            Classes that arrive later are absent. If vectors are kept, ``"shrunk"`` follows the head: after
+            each experience, its scores replace those of earlier heads.
         threshold: For ``"hard"``.
         shrink: Factor of the score for ``"shrunk"`` and ``"auto"``.
         gamma: The ridge penalty; by default chosen by generalised cross-validation.
@@ -237,6 +238,9 @@ class RidgeLearner:
         if not lesson.images:
             return
         solution = self._solution()
+        if self._guess_again(solution[1]):
+            lesson.guess_again(solution[1])
+            solution = self._solution(same_images=solution[0])
         if self.options["calibration"] == "logistic":
             self._calibrate(lesson, *solution)
         self._head = (solution[1], self._calibrated(*solution))
@@ -512,11 +516,27 @@ class RidgeLearner:
         if records is not None and records.keeps_vectors and self.guess_share:
             self.relearn()
 
-    def _solution(self) -> tuple[RidgeSolver, LinearScores, float | Tensor]:
+    def _guess_again(self, scores: LinearScores) -> bool:
+        """Let a later head replace the guesses of earlier ones, which knew less; needs kept vectors."""
+        records, options = self.records, self.options
+        if records is None or not records.keeps_vectors or options["weighting"] != "equal":
+            return False
+        if not self.guess_share or options["unknown"] not in ("shrunk", "auto"):
+            return False
+        rows = (records.guesses != 0).any(1).nonzero().flatten()
+        before, vectors = records.guesses[rows], records.vectors[rows]
+        after = guessed_again(before, vectors, scores)
+        self.guesses.relabel(vectors, before, after)
+        records.guesses[rows] = after
+        return len(rows) > 0
+
+    def _solution(
+        self, same_images: RidgeSolver | None = None
+    ) -> tuple[RidgeSolver, LinearScores, float | Tensor]:
         if self.sums.images <= 0:
             raise ValueError("there is no head before the first experience has ended")
         sums = self.sums.with_guesses(self.guesses, self.guess_share)
-        solver = RidgeSolver(sums, intercept=self.options["intercept"])
+        solver = RidgeSolver(sums, intercept=self.options["intercept"], same_images=same_images)
         gamma: float | Tensor | None = self.options["gamma"]
         if gamma is None:
             gamma = solver.choose_gamma(per_class=self.options["per_class_gamma"])
