@@ -359,15 +359,27 @@ class RidgeLearner:
         records.forget(rows[~stays])
         self._changed()
 
-    def merge(self, other: RidgeLearner) -> None:
-        """Add what another learner has learned, with the same columns and the same kind of vectors.
+    def merge(
+        self,
+        other: RidgeLearner,
+        *,
+        columns: Sequence[int] | None = None,
+        first_number: int | None = None,
+    ) -> None:
+        """Add what another learner has learned, from the same kind of vectors.
 
         With vectors kept, this equals learning the other's experiences after one's own. Otherwise sums are
         added, which is the same if the two share no image and unknown labels count as absent.
+
+        Args:
+            other: The other learner.
+            columns: Where its columns stand here, if not in the same places; needs its vectors.
+            first_number: The number that its experience 0 gets here; the next free one by default.
         """
         if other.records is not None and self.records is not None:
             if other.records.keeps_vectors:
-                _relearn(self, other.records, first_number=self._next_number)
+                first = self._next_number if first_number is None else first_number
+                _relearn(self, other.records, first_number=first, columns=columns)
                 return
             both = len(self.records.index.keys() & other.records.index.keys())
             if both:
@@ -596,11 +608,20 @@ def as_given(labels: Tensor, num_classes: int) -> Tensor:
     return given
 
 
-def _relearn(learner: RidgeLearner, records: ImageRecords, first_number: int = 0) -> None:
-    """Learn every lesson in records with vectors."""
+def _relearn(
+    learner: RidgeLearner,
+    records: ImageRecords,
+    first_number: int = 0,
+    columns: Sequence[int] | None = None,
+) -> None:
+    """Learn every lesson in records with vectors; see :meth:`RidgeLearner.merge`."""
     names = torch.tensor(list(records.index), dtype=torch.int64)
     for lesson in list(records.lessons):
         labels = lesson.labels.double().masked_fill(lesson.labels == NOT_GIVEN, torch.nan)
+        if columns is not None:
+            wide = labels.new_full((len(labels), max(columns, default=-1) + 1), torch.nan)
+            wide[:, list(columns[: labels.shape[1]])] = labels
+            labels = wide
         images = names[lesson.rows].tolist()
         number = lesson.number + first_number if lesson.number != NOT_GIVEN else NOT_GIVEN
         learner.learn(records.vectors[lesson.rows], labels, images, number=number)
