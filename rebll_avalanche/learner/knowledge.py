@@ -179,7 +179,7 @@ def _taught(values: dict[str, Any] | None) -> dict[str, Any] | None:
         return None
     if "kept" not in values:
         values = values | {"kept": values["archive"], "input_shape": [values["num_features"]]}
-    return {"kept_labels": {}, **values}
+    return values | {"kept_labels": values.get("kept_labels", {})}
 
 
 def _thumbnails(values: dict[str, Any] | None) -> PictureStore:

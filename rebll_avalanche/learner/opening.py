@@ -11,7 +11,6 @@ import torch
 
 from rebll_avalanche.benchmarks.features import check_same_weights
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder
-from rebll_avalanche.checkpointing.memory_images import are_kept
 from rebll_avalanche.closed_form.learner import RidgeLearner
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import DamagedError, RebllError
@@ -39,6 +38,9 @@ def open_run(folder: Path) -> Stored:
         RebllError: When the run is not finished, or its method cannot go on.
         DamagedError: When its files were changed since.
     """
+    # Imported here because it needs Avalanche, which prediction does not.
+    from rebll_avalanche.checkpointing.memory_images import are_kept
+
     record = read_config(folder)
     check_no_links(folder)
     config = with_first_defaults(Config.from_dict(record), folder)
