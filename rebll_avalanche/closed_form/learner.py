@@ -28,6 +28,8 @@ Keep = Literal["sums", "labels", "vectors"]
 # Share of images with an unannotated earlier class that must be repeats for "auto" to mean "negative".
 REPEATED = 0.05
 MAX_SHARE = 0.95
+# How often later heads replace guesses after an experience; they hardly change after that.
+ROUNDS = 2
 # The sums of products of such vectors fill all memory there is; a larger number is a slip.
 LARGEST_VECTOR = 2**20
 
@@ -238,7 +240,8 @@ class RidgeLearner:
         if not lesson.images:
             return
         solution = self._solution()
-        if self._guess_again(solution[1]):
+        for _ in range(ROUNDS if self._guesses_follow else 0):
+            self._guess_again(solution[1])
             lesson.guess_again(solution[1])
             solution = self._solution(same_images=solution[0])
         if self.options["calibration"] == "logistic":
@@ -528,19 +531,23 @@ class RidgeLearner:
         if records is not None and records.keeps_vectors and self.guess_share:
             self.relearn()
 
-    def _guess_again(self, scores: LinearScores) -> bool:
-        """Let a later head replace the guesses of earlier ones, which knew less; needs kept vectors."""
+    @property
+    def _guesses_follow(self) -> bool:
+        """Whether guesses are made again by every later head, which knows more than that of their time."""
         records, options = self.records, self.options
         if records is None or not records.keeps_vectors or options["weighting"] != "equal":
             return False
-        if not self.guess_share or options["unknown"] not in ("shrunk", "auto"):
-            return False
-        rows = (records.guesses != 0).any(1).nonzero().flatten()
+        used = bool(self.guess_share) and options["unknown"] in ("shrunk", "auto")
+        return used and bool(records.guesses.any())
+
+    def _guess_again(self, scores: LinearScores) -> None:
+        assert self.records is not None
+        records = self.records
+        rows = records.guesses.any(1).nonzero().flatten()
         before, vectors = records.guesses[rows], records.vectors[rows]
         after = guessed_again(before, vectors, scores)
         self.guesses.relabel(vectors, before, after)
         records.guesses[rows] = after
-        return len(rows) > 0
 
     def _solution(
         self, same_images: RidgeSolver | None = None

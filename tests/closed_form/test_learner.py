@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rebll_avalanche.closed_form.learner import RidgeLearner
+from rebll_avalanche.closed_form.learner import ROUNDS, RidgeLearner
 from rebll_avalanche.closed_form.records import fingerprints
 from rebll_avalanche.closed_form.ridge import RidgeSolver
 from rebll_avalanche.closed_form.sums import RidgeSums
@@ -233,7 +233,7 @@ def test_left_out_scores_are_those_of_a_learner_without_the_image(data):
 
 
 def test_a_later_head_replaces_the_guesses_of_an_earlier_one(data):
-    """Against the same steps by hand: regress, guess, regress, guess again, regress."""
+    """Against the same steps by hand: regress, guess, regress, guess again, and so on."""
     vectors, labels = data
     first, later = torch.arange(120), torch.arange(120, 240)
     given = torch.full((120, 4), UNKNOWN)
@@ -249,7 +249,7 @@ def test_a_later_head_replaces_the_guesses_of_an_earlier_one(data):
     targets = torch.zeros(240, 4).double()
     targets[:120, :2], targets[120:, 2:] = labels[first, :2].double(), labels[later, 2:4].double()
     head = regressed(vectors[first], targets[:120, :2])
-    for _ in range(2):
+    for _ in range(1 + ROUNDS):
         targets[120:, :2] = 0.5 * head(vectors[later])[:, :2].half().double()
         head = regressed(vectors, targets)
     plain = learner.head_so_far()[0]
