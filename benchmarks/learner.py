@@ -87,7 +87,7 @@ class Months:
         return folder / "labels.csv"
 
 
-def walk(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
+def walk(months: Months, features: Any, size: int, *_: Any) -> Iterator[dict[str, Any]]:
     """The months; one row after each."""
     with tempfile.TemporaryDirectory() as folder:
         yield from _walk(months, features, Path(folder), size)
@@ -138,16 +138,19 @@ def _walk(months: Months, features: Any, place: Path, size: int) -> Iterator[dic
         yield {"name": month, "value": scores[0], "beside": scores[1]}
 
 
-def rare_class(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
+def rare_class(
+    months: Months, features: Any, size: int, wanted: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """A class in 12 % of the pictures of a lesson: how often each method on vectors calls it in others."""
-    methods = [method for method in METHODS if method not in REFUSED_ON_VECTORS]
+    methods = [method for method in wanted or METHODS if method not in REFUSED_ON_VECTORS]
     return _rare(months, methods, lambda **options: make(features, size, **options))
 
 
-def rare_class_trained(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
+def rare_class_trained(
+    months: Months, features: Any, size: int, wanted: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """The same of each method that trains the backbone from pictures."""
-    vision_transformers = ("l2p", "l2p-r", "multi-lane")  # whose weights no package brings
-    methods = [m for m in METHODS if m not in REFUSED and m not in vision_transformers]
+    methods = [method for method in wanted or METHODS if method not in REFUSED]
     kind = {"frozen": False, "image_size": size, "training": {"epochs": 4, "tuning": "off"}}
     return _rare(months, methods, lambda **options: Learner(**kind, **options))
 
@@ -176,7 +179,7 @@ def _rare(
         }
 
 
-def times(months: Months, features: Any, size: int) -> Iterator[dict[str, Any]]:
+def times(months: Months, features: Any, size: int, *_: Any) -> Iterator[dict[str, Any]]:
     """Seconds of learning and of one prediction, beside reading pictures and the backbone alone."""
     rows = months.take(range(FIRST), 400)
     learner = Learner(image_size=size)
@@ -247,6 +250,7 @@ def main() -> None:
     parser.add_argument(
         "--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the pictures' order"
     )
+    parser.add_argument("--methods", nargs="+", default=[], help="for the rare class; all")
     arguments = parser.parse_args()
     table = read_table(arguments.voc)
     features = Remembering(Learner(image_size=arguments.image_size).features)
@@ -257,7 +261,7 @@ def main() -> None:
             writer.writeheader()
         for part, seed in itertools.product(arguments.parts, arguments.seeds):
             months = Months(table, seed, arguments.scale)
-            for row in PARTS[part](months, features, arguments.image_size):
+            for row in PARTS[part](months, features, arguments.image_size, arguments.methods):
                 row |= {key: round(float(row[key]), 3) for key in ("value", "beside")}
                 row |= {"part": part, "image_size": arguments.image_size, "seed": seed}
                 print(row, flush=True)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rebll_avalanche.arguments import check_number, check_tensor
 from rebll_avalanche.closed_form.calibration import ScoreCalibration, share_weights
-from rebll_avalanche.closed_form.lesson import PendingLesson
+from rebll_avalanche.closed_form.lesson import PendingLesson, guessed_again
 from rebll_avalanche.closed_form.records import NOT_GIVEN, ImageRecords
 from rebll_avalanche.closed_form.ridge import LinearScores, RidgeSolver, ScoreMoments, Solution
 from rebll_avalanche.closed_form.sums import LabelSums, RidgeSums
@@ -29,6 +29,8 @@ Keep = Literal["sums", "labels", "vectors"]
 # Share of images with an unannotated earlier class that must be repeats for "auto" to mean "negative".
 REPEATED = 0.05
 MAX_SHARE = 0.95
+# How often later heads replace guesses after an experience; they hardly change after that.
+ROUNDS = 2
 # The sums of products of such vectors fill all memory there is; a larger number is a slip.
 LARGEST_VECTOR = 2**20
 
@@ -43,7 +45,8 @@ class RidgeLearner:
             ``"negative"``: absent; ``"shrunk"``: ``shrink`` times the head's own score; ``"hard"``: 1 if
             the current head's probability is above ``threshold``; ``"soft"``: that probability;
             ``"auto"``: absent if images of earlier classes are observed to repeat, else ``"shrunk"``.
-            Classes that arrive later are absent.
+            Classes that arrive later are absent. If vectors are kept, ``"shrunk"`` follows the head: after
+            each experience, its scores replace those of earlier heads.
         threshold: For ``"hard"``.
         shrink: Factor of the score for ``"shrunk"`` and ``"auto"``.
         gamma: The ridge penalty; by default chosen by generalised cross-validation.
@@ -232,6 +235,10 @@ class RidgeLearner:
         if not lesson.images:
             return
         solution = self._solution()
+        for _ in range(ROUNDS if self._guesses_follow else 0):
+            self._guess_again(solution.scores)
+            lesson.guess_again(solution.scores)
+            solution = self._solution(same_images=solution.solver)
         if self.calibration == "logistic":
             self._calibrate(lesson, solution)
         self._head = (solution.scores, self._calibrated(solution))
@@ -348,15 +355,27 @@ class RidgeLearner:
         records.forget(rows[~stays])
         self._changed()
 
-    def merge(self, other: RidgeLearner) -> None:
-        """Add what another learner has learned, with the same columns and the same kind of vectors.
+    def merge(
+        self,
+        other: RidgeLearner,
+        *,
+        columns: Sequence[int] | None = None,
+        first_number: int | None = None,
+    ) -> None:
+        """Add what another learner has learned, from the same kind of vectors.
 
         With vectors kept, this equals learning the other's experiences after one's own. Otherwise sums are
         added, which is the same if the two share no image and unknown labels count as absent.
+
+        Args:
+            other: The other learner.
+            columns: Where its columns stand here, if not in the same places; needs its vectors.
+            first_number: The number that its experience 0 gets here; the next free one by default.
         """
         if other.records is not None and self.records is not None:
             if other.records.keeps_vectors:
-                _relearn(self, other.records, first_number=self._next_number)
+                first = self._next_number if first_number is None else first_number
+                _relearn(self, other.records, first_number=first, columns=columns)
                 return
             both = len(self.records.index.keys() & other.records.index.keys())
             if both:
@@ -505,11 +524,29 @@ class RidgeLearner:
         if records is not None and records.keeps_vectors and self.guess_share:
             self.relearn()
 
-    def _solution(self) -> Solution:
+    @property
+    def _guesses_follow(self) -> bool:
+        """Whether guesses are made again by every later head, which knows more than that of their time."""
+        records = self.records
+        if records is None or not records.keeps_vectors or self.weighting != "equal":
+            return False
+        used = bool(self.guess_share) and self.unknown in ("shrunk", "auto")
+        return used and bool(records.guesses.any())
+
+    def _guess_again(self, scores: LinearScores) -> None:
+        assert self.records is not None
+        records = self.records
+        rows = records.guesses.any(1).nonzero().flatten()
+        before, vectors = records.guesses[rows], records.vectors[rows]
+        after = guessed_again(before, vectors, scores)
+        self.guesses.relabel(vectors, before, after)
+        records.guesses[rows] = after
+
+    def _solution(self, same_images: RidgeSolver | None = None) -> Solution:
         if self.sums.images <= 0:
             raise ValueError("there is no head before the first experience has ended")
         sums = self.sums.with_guesses(self.guesses, self.guess_share)
-        solver = RidgeSolver(sums, intercept=self.intercept)
+        solver = RidgeSolver(sums, intercept=self.intercept, same_images=same_images)
         gamma: float | Tensor | None = self.gamma
         if gamma is None:
             gamma = solver.choose_gamma(per_class=self.per_class_gamma)
@@ -560,11 +597,20 @@ def as_given(labels: Tensor, num_classes: int) -> Tensor:
     return given
 
 
-def _relearn(learner: RidgeLearner, records: ImageRecords, first_number: int = 0) -> None:
-    """Learn every lesson in records with vectors."""
+def _relearn(
+    learner: RidgeLearner,
+    records: ImageRecords,
+    first_number: int = 0,
+    columns: Sequence[int] | None = None,
+) -> None:
+    """Learn every lesson in records with vectors; see :meth:`RidgeLearner.merge`."""
     names = torch.tensor(list(records.index), dtype=torch.int64)
     for lesson in list(records.lessons):
         labels = lesson.labels.double().masked_fill(lesson.labels == NOT_GIVEN, torch.nan)
+        if columns is not None:
+            wide = labels.new_full((len(labels), max(columns, default=-1) + 1), torch.nan)
+            wide[:, list(columns[: labels.shape[1]])] = labels
+            labels = wide
         images = names[lesson.rows].tolist()
         number = lesson.number + first_number if lesson.number != NOT_GIVEN else NOT_GIVEN
         learner.learn(records.vectors[lesson.rows], labels, images, number=number)

@@ -137,6 +137,13 @@ class PendingLesson:
             names, labels, guesses, vectors = list(last), labels[rows], guesses[rows], vectors[rows]
         records.add(self.number, names, labels, guesses, vectors)
 
+    def guess_again(self, scores: LinearScores) -> None:
+        """Replace the guesses of the calibration sample, like those of the records."""
+        self._sample = [
+            (vectors, labels, guessed_again(guesses, vectors, scores), *more)
+            for vectors, labels, guesses, *more in self._sample
+        ]
+
     def left_out(self, solution: Solution, guess_share: float) -> tuple[Tensor, Tensor, Tensor]:
         """Leave-one-out scores and labels of the sample.
 
@@ -238,3 +245,8 @@ class PendingLesson:
         """Which images of a batch to use for calibration."""
         most = min(CALIBRATION_IMAGES, CALIBRATION_WINDOWS // max(windows, 1))
         return slice(None, None, -(-self.images // most))
+
+
+def guessed_again(before: Tensor, vectors: Tensor, scores: LinearScores) -> Tensor:
+    """A head's scores where guesses were counted before, rounded to the precision of the records."""
+    return torch.where(before != 0, scores(vectors).half().to(before), before)

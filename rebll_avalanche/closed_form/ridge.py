@@ -78,9 +78,12 @@ class RidgeSolver:
     Args:
         sums: Sums over at least one image.
         intercept: Fit an intercept, without a penalty.
+        same_images: Solver of the same images with other labels, whose eigenvectors are used.
     """
 
-    def __init__(self, sums: RidgeSums, *, intercept: bool = True) -> None:
+    def __init__(
+        self, sums: RidgeSums, *, intercept: bool = True, same_images: RidgeSolver | None = None
+    ) -> None:
         if sums.images <= 0:
             raise ValueError("no images have been added; train on an experience first")
         self.images = sums.images
@@ -93,12 +96,20 @@ class RidgeSolver:
         )
         self.cross = sums.cross[:-1] - torch.outer(self.feature_mean, self.positives)
         self.label_scatter = sums.label_squares - self.images * self.label_mean.square()
+        self._same_images = same_images
+
+    @cached_property
+    def _eigen(self) -> tuple[Tensor, Tensor]:
+        if self._same_images is not None:
+            return self._same_images._eigen
+        eigenvalues, basis = torch.linalg.eigh(self.scatter)
+        return eigenvalues.clamp(min=0), basis
 
     @cached_property
     def _spectrum(self) -> tuple[Tensor, Tensor, Tensor]:
         """Eigenvalues and eigenvectors of the scatter, and the cross products in that basis."""
-        eigenvalues, basis = torch.linalg.eigh(self.scatter)
-        return eigenvalues.clamp(min=0), basis, basis.T @ self.cross
+        eigenvalues, basis = self._eigen
+        return eigenvalues, basis, basis.T @ self.cross
 
     def solve(self, gamma: float | Tensor) -> LinearScores:
         """The ridge regression of the labels on the features.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from rebll_avalanche.commands.options import means_learner
+
 HELP = """Write the model of a run, or a learner, as ONNX and check it against torch. Input "images":
 [batch, 3, side, side] in [0, 1]; output "scores": a probability per class; the names are in the file's
 metadata."""
@@ -24,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rebll_avalanche.inference.onnx_export import export_onnx
 
     given: Path = arguments.run
-    if given.is_file():
+    if means_learner(given):
         from rebll_avalanche.learner import Learner
 
         trained, file = Learner.load(given).trained_model(given.name), given.with_suffix(".onnx")

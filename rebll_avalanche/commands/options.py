@@ -1,8 +1,14 @@
-"""Options that several commands share."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+
+def means_learner(given: Path) -> bool:
+    """Whether a learner's file is meant, and not the folder of a run; it may be missing."""
+    return given.is_file() or (given.suffix == ".rebll" and not given.is_dir())
 
 
 def add_cluster_options(parser: Any, *, threads: str, gpus: bool = True) -> None:

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rebll_avalanche.commands.options import means_learner
 from rebll_avalanche.words import printable
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Model:
 
 
 def _model(path: Path, threshold: float | None) -> Model:
-    if path.is_file():
+    if means_learner(path):
         from rebll_avalanche.learner import Learner
 
         learner = Learner.load(path)

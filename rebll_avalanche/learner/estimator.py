@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.multiclass import unique_labels
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from rebll_avalanche.closed_form.learner import RidgeLearner
 from rebll_avalanche.words import brief
@@ -95,7 +95,8 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """Of a matrix, 1 where the probability is above the threshold; of a vector, the best class."""
-        if self._fitted().multilabel_:
+        check_is_fitted(self, "learner_")
+        if self.multilabel_:
             return (self.predict_proba(X) > self.threshold).astype(int)
         best: np.ndarray = self.classes_[self._scores(X).argmax(1)]
         return best
@@ -104,14 +105,8 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
     def _two_classes(self) -> bool:
         return not self.multilabel_ and len(self.classes_) == 2
 
-    def _fitted(self) -> RidgeMultiLabel:
-        if not hasattr(self, "learner_"):
-            check_is_fitted(self, "learner_")
-            raise NotFittedError
-        return self
-
     def _scores(self, X: Any) -> np.ndarray:  # noqa: N803
-        self._fitted()
+        check_is_fitted(self, "learner_")
         vectors = validate_data(self, X, reset=False, dtype="numeric")
         found = self.learner_.solve()(torch.tensor(vectors, dtype=torch.float64))
         return np.asarray(found)
@@ -130,7 +125,7 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
         before: bool | None = getattr(self, "multilabel_", None)
         matrix = bool(before) or (given.ndim == 2 and given.shape[1] > 1)
         if given.ndim == 2 and given.shape[1] == 1 and not matrix:
-            given = self._column(given)
+            given = column_or_1d(given, warn=True)
         if len(given) != count:
             raise ValueError(f"{count} samples and {len(given)} rows of labels")
         if before is not None and before != matrix:
@@ -139,12 +134,6 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
             )
         self.multilabel_: bool = matrix
         return self._of_matrix(given, classes) if matrix else self._of_vector(given, classes)
-
-    def _column(self, given: np.ndarray) -> np.ndarray:
-        from sklearn.utils.validation import column_or_1d
-
-        flat: np.ndarray = column_or_1d(given, warn=True)
-        return flat
 
     def _of_matrix(
         self, given: np.ndarray, classes: Sequence[Any] | None
@@ -166,9 +155,6 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
     def _of_vector(
         self, given: np.ndarray, classes: Sequence[Any] | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        from sklearn.utils import assert_all_finite
-        from sklearn.utils.multiclass import check_classification_targets
-
         if given.dtype.kind in "fO":
             assert_all_finite(given, input_name="y")
         check_classification_targets(given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -33,7 +33,8 @@ def changing(path: Path, make: Callable[[], Learner] | None = None) -> Iterator[
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Nobody else changes the file meanwhile; waits, and says so, while somebody does."""
-    lock = FileLock(path.with_name(f"{path.name}.lock"))
+    beside = path.with_name(f"{path.name}.lock")
+    lock = FileLock(beside)
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -43,4 +44,7 @@ def held(path: Path) -> Iterator[None]:
         sweep_drafts(path.parent, of=path.name, older_than=ABANDONED)
         yield
     finally:
+        # Before it is released: whoever has opened it meanwhile gets a lock without a name, and tries again.
+        with suppress(OSError):  # Windows removes no file that is open
+            beside.unlink()
         lock.release()

@@ -171,13 +171,15 @@ class Knowledge:
         return made
 
 
-# Files of earlier versions have other names for what memory holds, and no thumbnails.
+# Files of earlier versions have other names for what memory holds, not its labels, and no thumbnails.
 
 
 def _taught(values: dict[str, Any] | None) -> dict[str, Any] | None:
-    if values is None or "kept" in values:
-        return values
-    return values | {"kept": values["archive"], "input_shape": [values["num_features"]]}
+    if values is None:
+        return None
+    if "kept" not in values:
+        values = values | {"kept": values["archive"], "input_shape": [values["num_features"]]}
+    return values | {"kept_labels": values.get("kept_labels", {})}
 
 
 def _thumbnails(values: dict[str, Any] | None) -> PictureStore:

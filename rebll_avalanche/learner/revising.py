@@ -20,7 +20,7 @@ from rebll_avalanche.labels import UNKNOWN, annotated
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.pictures import Given, Pictures, find_pictures, is_one
 from rebll_avalanche.learner.reading import known_keys
-from rebll_avalanche.learner.ridge import learn_records, records_of, ridge_of, with_ridge
+from rebll_avalanche.learner.ridge import records_of, ridge_of, with_ridge
 from rebll_avalanche.tables import AnnotationTable
 from rebll_avalanche.tables.table import check_names
 from rebll_avalanche.words import brief
@@ -187,7 +187,7 @@ def merged(know: Knowledge, other: Knowledge) -> Knowledge:
     wider, columns = know.with_classes(other.columns)
     hidden = other.forgotten - set(know.class_names)
     ridge, first = ridge_of(mine), len(mine["sizes"])
-    learn_records(ridge, records_of(ridge_of(theirs), "merging"), columns, first)
+    ridge.merge(ridge_of(theirs), columns=columns, first_number=first)
     fresh = len(wider.columns) - len(know.columns)
     sizes = [*mine["sizes"], fresh, *[0] * (len(theirs["sizes"]) - 1)]
     added = tuple(replace(each, number=each.number + first) for each in other.lessons)

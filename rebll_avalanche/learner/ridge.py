@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from rebll_avalanche.closed_form.learner import RidgeLearner
@@ -59,25 +58,3 @@ def left_out(ridge: RidgeLearner, keys: list[int] | None = None) -> tuple[Tensor
     labels = records.labels[rows].float()
     labels = labels.masked_fill(labels == NOT_GIVEN, UNKNOWN)
     return ridge.left_out_scores(keys).sigmoid().float(), labels
-
-
-def learn_records(
-    ridge: RidgeLearner, records: ImageRecords, columns: list[int], first: int
-) -> None:
-    """Learn all lessons of somebody else's records.
-
-    Args:
-        ridge: Learns.
-        records: Of the other one, with vectors.
-        columns: Where the other's classes stand here.
-        first: The number that the other's lesson 0 gets.
-    """
-    names = torch.tensor(list(records.index), dtype=torch.int64)
-    width = max([ridge.num_classes, *(column + 1 for column in columns)])
-    for lesson in records.lessons:
-        given = lesson.labels.float().masked_fill(lesson.labels == NOT_GIVEN, UNKNOWN)
-        labels = torch.full((len(given), width), UNKNOWN)
-        labels[:, columns[: given.shape[1]]] = given
-        images = names[lesson.rows].tolist()
-        counted = NOT_GIVEN if lesson.number == NOT_GIVEN else first + lesson.number
-        ridge.learn(records.vectors[lesson.rows], labels, images, number=counted)

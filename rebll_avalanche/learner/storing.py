@@ -36,9 +36,9 @@ class Stored:
     config: Config
     precision: float | None
     know: Knowledge
-    before: Knowledge | None
-    backbone_hash: str | None
-    backbone_weights: dict[str, Tensor] | None
+    before: Knowledge | None = None
+    backbone_hash: str | None = None
+    backbone_weights: dict[str, Tensor] | None = None
 
     def write(self, path: Path) -> None:
         """Write the file; the old one stays until the new one is complete."""
@@ -105,6 +105,16 @@ def _checked_network(config: Config, know: Knowledge) -> MultiLabelModel | None:
     return network
 
 
-def to_go_on(captured: dict[str, Any]) -> dict[str, Any]:
-    """A strategy's state without what the next experience starts anew: the optimizer's moments."""
-    return captured | {"optimizer": captured["optimizer"] | {"moments": {}}}
+def to_go_on(end: dict[str, Any]) -> dict[str, Any]:
+    """What a lesson goes on with at the end of an experience.
+
+    Args:
+        end: Result of :func:`~rebll_avalanche.checkpointing.memory_images.with_own_images`.
+    """
+    strategy = end["strategy"]
+    # The next experience starts the optimizer's moments anew.
+    return {
+        "strategy": strategy | {"optimizer": strategy["optimizer"] | {"moments": {}}},
+        "kept": end["memory_images"],
+        "kept_labels": end.get("memory_labels", {}),  # runs of earlier versions have none
+    }

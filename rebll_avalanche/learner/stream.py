@@ -25,6 +25,7 @@ class LessonStream(CLScenario):
     Args:
         sizes: New classes of each lesson, this one last.
         kept: Inputs by lesson, in the order that the memory's references count them.
+        kept_labels: Their labels in that lesson; unknown where nobody has kept them.
         inputs: Of this lesson: vectors, or pictures.
         labels: ``[pictures, classes]`` of 1, 0 and NaN.
         keys: A number for each picture that tells it from all others.
@@ -37,6 +38,7 @@ class LessonStream(CLScenario):
         self,
         sizes: Sequence[int],
         kept: Mapping[int, Source],
+        kept_labels: Mapping[int, Tensor],
         inputs: Source,
         labels: Tensor,
         keys: Sequence[int],
@@ -49,9 +51,10 @@ class LessonStream(CLScenario):
         experiences = []
         for number in range(len(sizes) - 1):
             source = kept.get(number, inputs)
-            count = len(source) if number in kept else 0
-            unknown = torch.full((count, self.num_classes), UNKNOWN)
-            experiences.append(self._experience(number, source, unknown))
+            said = torch.full((len(kept.get(number, ())), self.num_classes), UNKNOWN)
+            if number in kept_labels:
+                said[:, : kept_labels[number].shape[1]] = kept_labels[number]
+            experiences.append(self._experience(number, source, said))
         last = self._experience(len(sizes) - 1, inputs, labels)
         last.image_keys = list(keys)
         super().__init__([EagerCLStream("train", [*experiences, last], benchmark=self)])

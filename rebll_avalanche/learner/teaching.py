@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rebll_avalanche.benchmarks.images import Source
 from rebll_avalanche.checkpointing.foreign import unsaved
-from rebll_avalanche.checkpointing.memory_images import keep_images, kept_sources, memory_of
+from rebll_avalanche.checkpointing.memory_images import kept_sources, with_own_images
 from rebll_avalanche.checkpointing.snapshot import (
     capture,
     random_state,
@@ -54,8 +54,8 @@ def teach(
 
     Returns:
         ``strategy`` (model, plugins, memory), ``kept`` (the inputs that memory refers to, by lesson),
-        ``sizes`` (new classes of each lesson), ``input_shape`` (of the network), ``ridge`` (options of
-        the closed form).
+        ``kept_labels`` (their labels in that lesson), ``sizes`` (new classes of each lesson),
+        ``input_shape`` (of the network), ``ridge`` (options of the closed form).
     """
     outside = random_state()
     try:
@@ -65,7 +65,8 @@ def teach(
         if config.benchmark.missing == "negative":
             labels = labels.nan_to_num(0.0)
         kept = kept_sources(before["kept"] if before else {})
-        stream = LessonStream(sizes, kept, inputs, labels, keys, side)
+        kept_labels = before["kept_labels"] if before else {}
+        stream = LessonStream(sizes, kept, kept_labels, inputs, labels, keys, side)
         shape = tuple(stream.train_stream[-1].dataset.eval()[0][0].shape)
         model = build_network(config, shape, pretrained=before is None)
         strategy = build_strategy(config, model, stream, Path())
@@ -84,11 +85,10 @@ def teach(
             if watcher is not None:
                 watcher.close()
                 strategy.plugins.remove(watcher)
-        archive = keep_images(memory_of(strategy), stream.train_stream, side)
+        captured = capture(strategy, stream.train_stream)
         solved = [p.learner.options for p in strategy.plugins if isinstance(p, ClosedFormPlugin)]
         return {
-            "strategy": to_go_on(capture(strategy, stream.train_stream)),
-            "kept": archive,
+            **to_go_on(with_own_images(captured, stream.train_stream, side)),
             "sizes": sizes,
             "input_shape": list(shape),
             "ridge": dict(solved[0]) if solved else {},

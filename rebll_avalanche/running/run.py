@@ -15,7 +15,7 @@ from rebll_avalanche.arguments import check_path
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder, Moment
 from rebll_avalanche.checkpointing.foreign import unsaved
-from rebll_avalanche.checkpointing.memory_images import keep_images, memory_of
+from rebll_avalanche.checkpointing.memory_images import memory_of, with_own_images
 from rebll_avalanche.checkpointing.resume import CheckpointPlugin, restore_from
 from rebll_avalanche.checkpointing.snapshot import capture
 from rebll_avalanche.configuration.config import Config
@@ -221,11 +221,13 @@ def learn(
             results.write_metrics(folder, records)
             if not lost or len(records) == len(pairs):
                 moment = Moment(len(records) - 1, Moment.END)
-                end: dict[str, Any] = {"records": records}
+                end: dict[str, Any] = {
+                    "records": records,
+                    "strategy": capture(strategy, benchmark.train_stream),
+                }
                 if len(records) == len(pairs):  # it may be opened when the images are gone
                     side = input_shape(benchmark)[-1]
-                    end["memory_images"] = keep_images(memory, benchmark.train_stream, side)
-                end["strategy"] = capture(strategy, benchmark.train_stream)
+                    end |= with_own_images(end["strategy"], benchmark.train_stream, side)
                 checkpoints.save(moment, end)
     finally:
         if watcher is not None:

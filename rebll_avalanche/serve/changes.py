@@ -84,18 +84,17 @@ class Watched(Sequence[str]):
         return (self[index] for index in range(len(self)))
 
 
-def learn(names: Sequence[str], paths: Sequence[str], labels: Labels) -> Change:
+def learn(
+    names: Sequence[str], paths: Sequence[str], classes: Sequence[str], labels: np.ndarray
+) -> Change:
     """A lesson.
 
     Args:
         names: Of the pictures, for people.
         paths: Where they lie until the lesson ends.
-        labels: One entry per picture.
-
-    Raises:
-        RebllError: When the labels do not fit.
+        classes: Those of :func:`label_matrix`, like the labels.
+        labels: ``[pictures, classes]``.
     """
-    classes, matrix = label_matrix(labels, len(names))
 
     def change(learner: Learner, job: Job) -> Taught:
         known = bool(set(classes) & set(learner.class_names))
@@ -103,7 +102,7 @@ def learn(names: Sequence[str], paths: Sequence[str], labels: Labels) -> Change:
         table = AnnotationTable(
             images=tuple(names),
             class_names=tuple(classes),
-            labels=matrix,
+            labels=labels,
             read_as="labels from the browser",
             source=SOURCE,
             pictures=Watched(paths, job, 4 if known else 2),

@@ -59,9 +59,9 @@ def changing(service: LearnerService, desk: Desk) -> APIRouter:
         names = distinct([name for name, _ in files])
 
         def prepare() -> Job:
-            changes.label_matrix(given, len(files))
+            classes, matrix = changes.label_matrix(given, len(files))
             folder, paths = desk.keep(files)
-            change = changes.learn(names, paths, given)
+            change = changes.learn(names, paths, classes, matrix)
             return service.submit(
                 "learn", change, lambda: shutil.rmtree(folder, ignore_errors=True)
             )

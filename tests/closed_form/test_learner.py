@@ -3,8 +3,10 @@
 import pytest
 import torch
 
-from rebll_avalanche.closed_form.learner import RidgeLearner
+from rebll_avalanche.closed_form.learner import ROUNDS, RidgeLearner
 from rebll_avalanche.closed_form.records import fingerprints
+from rebll_avalanche.closed_form.ridge import RidgeSolver
+from rebll_avalanche.closed_form.sums import RidgeSums
 from rebll_avalanche.metrics.functional import decisions
 
 FEATURES, CLASSES = 10, 6
@@ -228,6 +230,31 @@ def test_left_out_scores_are_those_of_a_learner_without_the_image(data):
         other = taught(vectors, stream(labels), without=[image], calibration="none")
         assert torch.allclose(found[place], other.solve()(vectors[image]), atol=1e-8, rtol=0)
     assert learner.left_out_scores().shape == (240, CLASSES)
+
+
+def test_a_later_head_replaces_the_guesses_of_an_earlier_one(data):
+    """Against the same steps by hand: regress, guess, regress, guess again, and so on."""
+    vectors, labels = data
+    first, later = torch.arange(120), torch.arange(120, 240)
+    given = torch.full((120, 4), UNKNOWN)
+    given[:, 2:] = labels[later, 2:4]
+    lessons = [(first, labels[first, :2]), (later, given)]
+    learner = taught(vectors, lessons, unknown="shrunk", shrink=0.5, keep="vectors")
+
+    def regressed(inputs, targets):
+        sums = RidgeSums(FEATURES, targets.shape[1])
+        sums.add(inputs, targets)
+        return RidgeSolver(sums).solve(3.0)
+
+    targets = torch.zeros(240, 4).double()
+    targets[:120, :2], targets[120:, 2:] = labels[first, :2].double(), labels[later, 2:4].double()
+    head = regressed(vectors[first], targets[:120, :2])
+    for _ in range(1 + ROUNDS):
+        targets[120:, :2] = 0.5 * head(vectors[later])[:, :2].half().double()
+        head = regressed(vectors, targets)
+    plain = learner.head_so_far()[0]
+    assert torch.allclose(plain.weight, head.weight, atol=1e-9)
+    assert torch.allclose(plain.bias, head.bias, atol=1e-9)
 
 
 def test_repeats_tell_the_paper_s_stream_from_others(data):

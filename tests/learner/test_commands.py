@@ -145,6 +145,14 @@ def test_two_writers_lose_no_lesson(city, month):
     assert Learner.load(city).class_names == ("green", "red", "blue", "black")
 
 
+@pytest.mark.parametrize("command", ["predict", "export", "show", "audit", "undo"])
+def test_a_file_that_is_not_there_is_named(command, tmp_path, capsys):
+    file = tmp_path / "nowhere.rebll"
+    assert main([command, str(file), *(["x.jpg"] if command == "predict" else [])]) == 2
+    assert f"there is no file {file}" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     "command", ["learn", "evaluate", "correct", "forget", "undo", "suggest", "audit"]
 )

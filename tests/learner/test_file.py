@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -157,6 +158,22 @@ def test_what_a_kill_left_of_a_file_is_swept(tmp_path):
         assert not old.exists()
         assert young.exists()
         assert other.exists()
+
+
+def test_the_lock_goes_with_its_holder_and_no_change_is_lost(tmp_path):
+    count = tmp_path / "count"
+    count.write_text("0")
+
+    def add_five() -> None:
+        for _ in range(5):
+            with held(tmp_path / "city.rebll"):
+                count.write_text(str(int(count.read_text()) + 1))
+
+    with ThreadPoolExecutor(4) as pool:
+        for work in [pool.submit(add_five) for _ in range(4)]:
+            work.result()
+    assert count.read_text() == "20"
+    assert list(tmp_path.iterdir()) == [count]
 
 
 def test_a_link_instead_of_a_lock_is_not_followed(tmp_path):

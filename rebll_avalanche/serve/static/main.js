@@ -1,6 +1,6 @@
 import * as audit from "./audit.js";
 import * as back from "./back.js";
-import { byId, careful } from "./dom.js";
+import { byId, careful, say } from "./dom.js";
 import * as know from "./know.js";
 import * as look from "./look.js";
 import { refresh } from "./state.js";
@@ -23,7 +23,10 @@ function show() {
 }
 
 for (const part of [thresholds, look, teach, audit, back, know]) part.start();
-addEventListener("hashchange", careful(show));
+addEventListener("hashchange", careful(() => {
+  say(""); // what was said belongs to the section before
+  return show();
+}));
 // Another tab, or somebody else, may have changed the learner meanwhile.
 document.addEventListener("visibilitychange", careful(async () => { if (!document.hidden) await show(); }));
 careful(show)();
