@@ -38,8 +38,8 @@ def open_run(folder: Path) -> Stored:
         RebllError: When the run is not finished, or its method cannot go on.
         DamagedError: When its files were changed since.
     """
-    record = read_config(folder)
     check_no_links(folder)
+    record = read_config(folder)
     config = with_first_defaults(Config.from_dict(record), folder)
     config = _as_lessons(config, recorded_shape(folder, record), folder)
     check_can_go_on(config)

@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import OneCycleLR
 
-from rebll_avalanche.arguments import check_number
+from rebll_avalanche.arguments import check_kind, check_number
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.words import check_choice
 
@@ -47,8 +47,7 @@ def build_optimizer(
         decay_head: Decay the head as well.
     """
     check_choice("name", name, tuple(OPTIMIZERS))
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch module, got {type(model).__name__}")
+    check_kind("model", model, nn.Module, "a torch module")
     for argument, value in {
         "lr": lr,
         "weight_decay": weight_decay,

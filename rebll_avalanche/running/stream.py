@@ -10,6 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from rebll_avalanche.arguments import check_callable
 from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
@@ -70,6 +71,7 @@ def run_stream(
         raise TypeError(f"strategy must be one of Avalanche's, got {brief(strategy)}")
     if not hasattr(benchmark, "train_stream"):
         raise TypeError(f"benchmark must have a train_stream, got {brief(benchmark)}")
+    check_callable("on_step", on_step)
     results = []
     pairs = list(zip(benchmark.train_stream, evaluation_stream(benchmark, stream), strict=True))
     bar = tqdm(pairs, desc="experiences", disable=not progress or not sys.stderr.isatty())
