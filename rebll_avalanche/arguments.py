@@ -6,6 +6,7 @@ import numbers
 import os
 import sys
 from collections.abc import Iterable
+from types import UnionType
 from typing import Any
 
 from rebll_avalanche.words import brief
@@ -59,6 +60,36 @@ def check_path(name: str, value: Any, *, needed: bool = False) -> None:
     text = os.fspath(value)
     if len(text) > LONGEST_PATH or "\0" in text:
         raise ValueError(f"{name} must be a path, and no file can be called {brief(text)}")
+
+
+def check_kind(name: str, value: Any, kind: type | UnionType, wanted: str) -> None:
+    """Refuse what is not of a type.
+
+    Args:
+        name: The argument.
+        value: What was given.
+        kind: The type.
+        wanted: What people call it.
+
+    Raises:
+        TypeError: Naming the argument and the value.
+
+    >>> check_kind("model", "resnet", dict, "a torch module")
+    Traceback (most recent call last):
+    TypeError: model must be a torch module, got 'resnet'
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {wanted}, got {brief(value)}")
+
+
+def check_callable(name: str, value: Any) -> None:
+    """Refuse what cannot be called; None stands for no function.
+
+    Raises:
+        TypeError: Naming the argument and the value.
+    """
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} must be a function, got {brief(value)}")
 
 
 def check_texts(name: str, value: Any) -> None:

@@ -1,14 +1,15 @@
-"""Hashes of the files of a finished run, to detect later edits and damage.
+"""Hashes of the files of a run, to detect later edits and damage.
 
-``manifest.json`` holds a SHA-256 of every result file. It protects against accidents, not against
-somebody who edits it as well. Runs of earlier versions have none and are not checked.
+``manifest.json`` holds a SHA-256 of the files that a run writes first, and once it is finished of every
+result file. It protects against accidents, not against somebody who edits it as well. Runs of earlier
+versions have none, or none before they are finished, and are not checked.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rebll_avalanche.errors import DamagedError
@@ -26,28 +27,35 @@ from rebll_avalanche.run_files import (
     read_settings,
 )
 
-COVERED = (CONFIG, METRICS, RESULTS, SCORES, MEMORY, LABEL_TABLES)
+WRITTEN_FIRST = (CONFIG, LABEL_TABLES)  # and never again
+COVERED = (*WRITTEN_FIRST, METRICS, RESULTS, SCORES, MEMORY)
 
 
-def write_manifest(folder: Path, coming: Mapping[str, str] | None = None) -> None:
+def write_manifest(
+    folder: Path, coming: Mapping[str, str] | None = None, *, names: Sequence[str] = COVERED
+) -> None:
     """Write the hashes of a run's files.
 
     Args:
         folder: The run.
         coming: Texts that are about to be written, by file name.
+        names: The files, where they exist.
     """
-    hashes = {name: file_hash(folder / name) for name in COVERED if (folder / name).is_file()}
+    hashes = {name: file_hash(folder / name) for name in names if (folder / name).is_file()}
     for name, text in (coming or {}).items():
         hashes[name] = hashlib.sha256(text.encode("utf-8")).hexdigest()
     content = {"sha256": hashes, "settings": _settings_hash(folder / CONFIG)}
     write_text(folder / MANIFEST, json.dumps(content, indent=1) + "\n")
 
 
-def changed_files(folder: Path, *, every_byte: bool = False) -> list[str]:
-    """List problems with the files of a finished run; none if there is no manifest.
+def changed_files(
+    folder: Path, *, names: Sequence[str] = COVERED, every_byte: bool = False
+) -> list[str]:
+    """List problems with the files of a run; none if there is no manifest.
 
     Args:
         folder: The run.
+        names: Look at these files only.
         every_byte: Also report a ``config.yaml`` that was rewritten with equivalent settings, for
             example because the data set has moved.
     """
@@ -65,6 +73,8 @@ def changed_files(folder: Path, *, every_byte: bool = False) -> list[str]:
     for name, wanted in hashes.items():
         if name not in COVERED:
             problems.append(f"{MANIFEST} is damaged")
+        elif name not in names:
+            continue
         elif not (folder / name).is_file():
             problems.append(f"{name} is missing")
         elif file_hash(folder / name) != wanted:
@@ -74,16 +84,16 @@ def changed_files(folder: Path, *, every_byte: bool = False) -> list[str]:
     return problems
 
 
-def check_manifest(folder: Path) -> None:
-    """Refuse results of a finished run that were modified.
+def check_manifest(folder: Path, names: Sequence[str] = COVERED) -> None:
+    """Refuse files of a run that were modified.
 
     Raises:
         DamagedError: With the names of the files.
     """
-    problems = changed_files(folder)
+    problems = changed_files(folder, names=names)
     if problems:
         raise DamagedError(
-            f"the results in {folder} cannot be trusted: {', '.join(problems)}; restore the files, or "
+            f"{folder} cannot be trusted: {', '.join(problems)}; restore the files, or "
             f"delete {MANIFEST} to accept them as they are"
         )
 

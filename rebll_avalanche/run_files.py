@@ -21,7 +21,7 @@ LOCK = ".lock"  # held by the process that runs
 REPORT = "report.html"  # the report of this run
 CAMS, CAM_INDEX = "cam", "cam.json"  # a folder of class activation maps, and what is on them
 TEXT_LOG, TENSORBOARD, WANDB_ID = "log.txt", "tensorboard", "wandb-id.txt"  # of loggers
-MANIFEST = "manifest.json"  # hashes of the files above, once the run is finished
+MANIFEST = "manifest.json"  # hashes of the files above, of results once the run is finished
 LABEL_TABLES = "label_tables.json"  # hashes of its label tables, row by row
 
 # Two runs may differ in settings of both kinds and still be the same experiment. The first do not affect

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from rebll_avalanche.arguments import check_number
+from rebll_avalanche.arguments import check_kind, check_number
 from rebll_avalanche.protocols import Experience
 from rebll_avalanche.words import brief, check_class_names
 
@@ -45,10 +45,15 @@ class Scenario:
     name: str = ""
 
     def __post_init__(self) -> None:
+        check_kind("name", self.name, str, "a text")
+        for name in ("sizes", "class_order"):
+            check_kind(name, getattr(self, name), list | tuple, "a tuple of whole numbers")
+            for number in getattr(self, name):
+                check_number(name, number, 0, MOST_CLASSES, whole=True)
         if not self.sizes or min(self.sizes) < 0 or not self.sizes[0]:
             raise ValueError(
                 "the first experience must add at least 1 class, and later ones at least 0, "
-                f"got sizes {self.sizes}"
+                f"got sizes {brief(self.sizes)}"
             )
         if sum(self.sizes) != len(self.class_order):
             raise ValueError(
@@ -129,9 +134,12 @@ class Scenario:
         >>> Scenario.of_annotations([[2, 0], [0], [1, 2]], num_classes=3)
         Scenario(sizes=(2, 0, 1), class_order=(2, 0, 1), name='2+0+1')
         """
+        check_number("num_classes", num_classes, 1, MOST_CLASSES, whole=True)
+        if class_names is not None:
+            _checked_names(class_names, num_classes)
         order: list[int] = []
         sizes = []
-        for classes in annotated:
+        for classes in _entries(annotated):
             listed = _indices(classes, num_classes, class_names)
             new = [index for index in dict.fromkeys(listed) if index not in order]
             sizes.append(len(new))
@@ -145,6 +153,7 @@ class Scenario:
         >>> Scenario.parse("B2-C1", num_classes=4).spread(5).sizes
         (2, 1, 0, 1, 0)
         """
+        check_number("experiences", experiences, 1, MOST_CLASSES, whole=True)
         if experiences < len(self):
             raise ValueError(
                 f"{self.name or self.sizes} has {len(self)} experiences, which do not fit into "

@@ -9,9 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
-from rebll_avalanche.arrays import read_arrays
+from rebll_avalanche.arrays import mapped_array, read_arrays
 from rebll_avalanche.benchmarks.cache import ImageCache
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder
 from rebll_avalanche.files import DRAFT
@@ -90,14 +88,13 @@ def _verdict(path: Path, kind: str) -> Verdict:
     verdict = Verdict(path, kind)
     try:
         CHECKS[kind](path, verdict)
-    except (OSError, ValueError, EOFError, sqlite3.Error) as error:
+    except (OSError, ValueError, sqlite3.Error) as error:
         verdict.problems.append(str(error))
     return verdict
 
 
 def _check_images(path: Path, verdict: Verdict) -> None:
-    shape = np.load(path / IMAGES, mmap_mode="r", allow_pickle=False).shape
-    cache = ImageCache(path, shape)
+    cache = ImageCache(path, mapped_array(path / IMAGES).shape)
     cache.check(range(len(cache)))
 
 

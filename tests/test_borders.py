@@ -322,6 +322,22 @@ def test_forged_learners(tmp_path, taught, data):
     assert all(0 <= threshold <= 1 for threshold in learner.thresholds.values())
 
 
+@pytest.mark.parametrize(
+    "change", ["one is lost", "one is a text", "no dictionary", "another shape"]
+)
+def test_forged_weights_of_a_backbone_are_refused(tmp_path, taught, change):
+    weights = dict(taught["backbone"])
+    name = next(iter(weights))
+    if change == "one is lost":
+        del weights[name]
+    else:
+        weights[name] = "text" if change == "one is a text" else torch.zeros(1)
+    forged = "text" if change == "no dictionary" else weights
+    write_learner(tmp_path / "pets.rebll", taught | {"backbone": forged})
+    with pytest.raises(RebllError, match="weights in this learner's file do not fit"):
+        Learner.load(tmp_path / "pets.rebll").scores(np.zeros((16, 16, 3), np.uint8))
+
+
 NUMBERS = st.sampled_from([0.0, 1.0, 0.5, -1.0, 3e38, -3e38, 1e-40, float("nan"), float("inf")])
 LABELS = st.sampled_from([0.0, 1.0, float("nan")])
 

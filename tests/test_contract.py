@@ -58,6 +58,7 @@ from rebll_avalanche.cli import COMMANDS, main
 from rebll_avalanche.closed_form.learner import RidgeLearner
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.learner.estimator import RidgeMultiLabel
+from rebll_avalanche.strategies.template import FineTuning
 
 REFUSALS = (ValueError, TypeError, FileNotFoundError)
 LONGEST = 2000
@@ -107,6 +108,7 @@ Y = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]] * 2)
 SCORES = torch.linspace(0, 1, 12).reshape(4, 3)
 TRUTH = Y[:4]
 NAMES = ["cat", "dog", "car"]
+WHOLE = {"sizes": (1, 2), "class_order": (0, 1, 2), "name": "B1-C2"}
 GOOD_CSV = "file,labels,split\na.png,cat,train\nb.png,dog,train\nc.png,cat,test\nd.png,dog,test\n"
 
 
@@ -207,6 +209,10 @@ CASES = [
             "validation_size": (),
             "seed": (),
             "image_size": (),
+            "image_cache": (),
+            "train_transform": (),
+            "eval_transform": (),
+            "features": (),
             "on_error": (),
         }.items()
     ),
@@ -225,8 +231,13 @@ CASES = [
      ("images",)),
     *(
         ("from_csv", name, lambda v, n=name: table(**{n: v}), ANYTHING, (name, "class", "label", "exper"))
-        for name in ("class_names", "about", "test_size", "seed", "image_size")
+        for name in ("class_names", "about", "test_size", "seed", "image_size", "train_transform",
+                     "eval_transform")
     ),
+    ("from_csv", "scenario", lambda v: from_csv("labels.csv", images=".", scenario=v), ANYTHING,
+     ("scenario", "class")),
+    *cases_of("from_table", lambda **given: from_table("labels.csv", **({"scenario": "B1-C1"} | given)),
+              ["scenario", "images", "class_names", "about"], None, ("class", "exper", "label")),
     ("from_table", "table", lambda v: from_table(v, scenario="B1-C1"), MATRIX,
      ("table", "label", "file", "read", "column", "picture", "data set", "scenario")),
     ("read_table", "source", read_table, MATRIX,
@@ -244,6 +255,13 @@ CASES = [
      ("num_classes", "class")),
     ("Scenario.parse", "class_names", lambda v: Scenario.parse("B1-C1", class_names=v), ANYTHING,
      ("class",)),
+    *cases_of("Scenario", lambda **given: Scenario(**(WHOLE | given)), WHOLE, MATRIX, ("class", "exper")),
+    ("Scenario.of_annotations", "annotated", lambda v: Scenario.of_annotations(v, 3), MATRIX, ("class",)),
+    ("Scenario.of_annotations", "num_classes", lambda v: Scenario.of_annotations([[0]], v), MATRIX,
+     ("class",)),
+    ("Scenario.of_annotations", "class_names",
+     lambda v: Scenario.of_annotations([[0], [1]], 2, class_names=v), ANYTHING, ("class",)),
+    ("Scenario.spread", "experiences", Scenario.parse("B1-C1", 3).spread, ANYTHING, ("experiences",)),
     ("Scenario.parse", "class_order", lambda v: Scenario.parse("B1-C1", 3, class_order=v), MATRIX,
      ("class",)),
     ("Memory", "mem_size", Memory, MATRIX, ("mem_size",)),
@@ -267,7 +285,8 @@ CASES = [
     ("metrics.average_map", "history", M.average_map, MATRIX, ("history",)),
     ("metrics.forgetting", "history", M.forgetting, MATRIX, ("history",)),
     ("metrics.forgetting", "a step", lambda v: M.forgetting([v, torch.ones(3)]), MATRIX, ("history",)),
-    ("metrics.read_metrics", "results", M.read_metrics, ANYTHING, ("results", "metrics")),
+    ("read_metrics", "results", M.read_metrics, ANYTHING, ("results", "metrics")),
+    ("read_metrics", "stream", lambda v: M.read_metrics({}, v), ANYTHING, ("stream",)),
     *(
         (f"losses.{name}", argument, call, MATRIX, ("logits", "targets"))
         for name, function in {
@@ -381,9 +400,8 @@ CASES = [
     *cases_of("OnlineRelabelPlugin", OnlineRelabelPlugin, parameters(OnlineRelabelPlugin)),
     *cases_of("RebLLPlugin", RebLLPlugin, parameters(RebLLPlugin)),
     *cases_of("SchedulePlugin", SchedulePlugin, parameters(SchedulePlugin)),
-    *cases_of("RebLL", strategy, parameters(RebLLPlugin)),
-    # The others are Avalanche's, which checks them itself or not.
-    *cases_of("MethodStrategy", partial(strategy, MethodStrategy), ["criterion", "evaluator"]),
+    *cases_of("RebLL", strategy, [*parameters(RebLLPlugin), *parameters(FineTuning)]),
+    *cases_of("MethodStrategy", partial(strategy, MethodStrategy), parameters(FineTuning)),
     *cases_of(
         "multilabel_metrics", multilabel_metrics, parameters(M.MultiLabelMetrics), None, ("thresh",)
     ),
@@ -391,8 +409,10 @@ CASES = [
               ["scenario", "train_size", "test_size", "image_size", "seed"],
               {k: v for k, v in ANYTHING.items() if k != "a number"}, ("class", "experience")),
     *cases_of("VOC2007", partial(VOC2007, "B5-C3"),
-              ["root", "year", "difficult", "class_names", "image_size"], None, ("VOC", "class")),
-    *cases_of("COCO2014", partial(COCO2014, "B5-C3"), ["root", "crowd", "image_size"], None, ("COCO",)),
+              ["root", "year", "difficult", "class_names", "image_size", "train_transform",
+               "eval_transform"], None, ("VOC", "class")),
+    *cases_of("COCO2014", partial(COCO2014, "B5-C3"),
+              ["root", "crowd", "image_size", "train_transform", "eval_transform"], None, ("COCO",)),
     ("VOC2007", "scenario", VOC2007, ANYTHING, ("scenario", "VOC")),
     ("COCO2014", "scenario", COCO2014, ANYTHING, ("scenario", "COCO")),
     ("class_range", "experience", class_range, ANYTHING, ("experience",)),
@@ -403,7 +423,8 @@ CASES = [
     *cases_of("Method", lambda **given: Method(**({"label": "x", "build": RebLL} | given)),
               ["label", "build", "head", "offers"]),
     ("seed_everything", "seed", seed_everything, ANYTHING, ("seed",)),
-    *cases_of("run_stream", streamed, ["strategy", "benchmark", "stream"]),
+    *cases_of("run_stream", streamed, ["strategy", "benchmark", "stream", "on_step"]),
+    ("run_experiment", "watcher", lambda v: ran(watcher=v, folder="\0"), ANYTHING, ("watcher", "folder")),
     ("run_experiment", "config", ran, {k: v for k, v in ANYTHING.items() if v}, ("config",)),
     ("run_experiment", "folder", lambda v: ran(folder=v),
      {k: v for k, v in ANYTHING.items() if v is None or not isinstance(v, str)}, ("folder",)),
@@ -442,10 +463,16 @@ CASES = [
     ("Learner.save", "path", lambda v: taught().save(v), ANYTHING, ("path",)),
     ("Learner.load", "path", Learner.load, ANYTHING, ("path", "file", "read")),
     ("Learner.from_run", "folder", Learner.from_run, ANYTHING, ("folder", "file", "read")),
+    ("Learner.from_run", "thumbnails", lambda v: Learner.from_run("nowhere", thumbnails=v), ANYTHING,
+     ("thumbnails", "budget", "nowhere")),
     *cases_of("RidgeMultiLabel", fitted, parameters(RidgeMultiLabel) or ["unknown", "gamma", "calibration",
                                                                         "threshold"]),
     ("RidgeMultiLabel.fit", "X", lambda v: fitted(x=v), SHORT, SAID_BY_SKLEARN),
     ("RidgeMultiLabel.fit", "y", lambda v: fitted(y=v), FITTING, ("y", "label", "class")),
+    ("RidgeMultiLabel.partial_fit", "X", lambda v: RidgeMultiLabel().partial_fit(v, Y.numpy()), SHORT,
+     SAID_BY_SKLEARN),
+    ("RidgeMultiLabel.partial_fit", "y", lambda v: RidgeMultiLabel().partial_fit(X.numpy(), v), FITTING,
+     ("y", "label", "class")),
     ("RidgeMultiLabel.partial_fit", "classes",
      lambda v: RidgeMultiLabel().partial_fit(X.numpy(), Y.numpy(), classes=v), ANYTHING, ("name", "class")),
     *(
@@ -479,10 +506,27 @@ def test_every_public_name_has_a_case():
     assert public - covered == NO_ARGUMENTS
 
 
-@pytest.mark.parametrize("call", [Learner.learn, Learner.correct, Learner.evaluate, Learner.forget])
-def test_every_argument_has_a_case(call):
-    given = {case[1] for case in CASES if case[0] == call.__qualname__}
-    assert given == set(inspect.signature(call).parameters) - {"self"}
+def entry_points():
+    """Every public function, and the methods of public classes that have arguments of their own."""
+    for name in sorted(set(rebll_avalanche.__all__) - NO_ARGUMENTS):
+        yield name, getattr(rebll_avalanche, name)
+    for owner in (Learner, RidgeMultiLabel, Scenario):
+        for name, method in inspect.getmembers(owner, callable):
+            full = f"{owner.__name__}.{name}"
+            if not name.startswith("_") and full not in NO_ARGUMENTS:
+                yield full, method
+
+
+@pytest.mark.parametrize(("name", "call"), list(entry_points()))
+def test_every_argument_has_a_case(name, call):
+    """But for those that are true or false, which anything is, and what is passed on."""
+    about = inspect.signature(call).parameters.values()
+    given = {
+        each.name
+        for each in about
+        if each.kind is not each.VAR_KEYWORD and each.annotation not in (bool, "bool")
+    }
+    assert given - {"self"} <= {case[1] for case in CASES if case[0] == name}
 
 
 WRONG = (

@@ -9,6 +9,7 @@ from rebll_avalanche.run_files import LOCK
 from rebll_avalanche.verify import verify
 
 BLOCK = 4096
+HEAD = 512  # where formats say what follows
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -21,10 +22,13 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def damage(path: Path, draw: random.Random) -> str:
-    """Mostly one flipped bit; else the end cut off, a block of zeros, or the file gone. What and where."""
+    """Mostly one flipped bit; else the end cut off, a block of zeros, or the file gone. What and where.
+
+    Every other time it happens at the head of the file.
+    """
     good = path.read_bytes()
     content, said = bytearray(good), "gone"
-    kind, place = draw.random(), draw.randrange(len(good))
+    kind, place = draw.random(), draw.randrange(draw.choice((len(good), min(HEAD, len(good)))))
     if kind >= 0.9:
         path.unlink()
     else:

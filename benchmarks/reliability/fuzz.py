@@ -50,19 +50,8 @@ from rebll_avalanche.tables.voc import read_objects
 LONG = b"file,labels,split,date\na.jpg,cat;dog,train,2024-01-01\nb.jpg,dog,test,2024-01-02\nc.jpg,,test,\n"
 WIDE = b"file;cat;dog;place\na.jpg;1;0;Ulm\nb.jpg;;1;Bonn\nc.jpg;-1;0;Ulm\n"
 PIECES = [
-    b"",
-    b",",
-    b";",
-    b"\n",
-    b'"',
-    b"\0",
-    b"1",
-    b"0",
-    b"nan",
-    b"file",
-    b"\xff",
-    b"\xef\xbb\xbf",
-    b"cat",
+    *(b"", b",", b";", b"\n", b'"', b"\0", b"1", b"0", b"nan"),
+    *(b"file", b"\xff", b"\xef\xbb\xbf", b"cat"),
 ]
 XML = (
     b'<?xml version="1.0"?><annotation><filename>a.jpg</filename><object><name>cat</name><difficult>0'
@@ -85,21 +74,8 @@ TASKS = [
     {"image": "b.jpg", "choice": {"choices": ["cat", "dog"]}},
 ]
 ODD: list[Any] = [
-    None,
-    True,
-    -1,
-    0,
-    1.5,
-    10**30,
-    float("nan"),
-    "",
-    "cat",
-    "\0",
-    "1",
-    [],
-    {},
-    [[]],
-    {"id": 1},
+    *(None, True, -1, 0, 1.5, 10**30, float("nan"), "", "cat", "\0", "1", [], {}, [[]], {"id": 1}),
+    10**400,  # no float is so large
 ]
 SETTINGS = {
     "benchmark": {"name": "scenes", "scenario": "B2-C2", "image_size": 8, "features": None},
@@ -112,18 +88,8 @@ SETTINGS = {
     "class_names": ["cat", "dog"],
 }
 TWISTS = [
-    b"!!bool x",
-    b"!!int ''",
-    b"&a [*a]",
-    b"? [a]",
-    b"<<: 3",
-    b"[",
-    b"{",
-    b": ",
-    b"- ",
-    b"\t",
-    b"!",
-    b"*",
+    *(b"!!bool x", b"!!int ''", b"&a [*a]", b"? [a]", b"<<: 3"),
+    *(b"[", b"{", b": ", b"- ", b"\t", b"!", b"*"),
 ]
 FORMATS = ("AVIF", "BMP", "DDS", "GIF", "ICO", "JPEG", "JPEG2000", "PCX", "PNG", "PPM", "SGI", "TGA", "TIFF",
            "WEBP")  # fmt: skip

@@ -16,7 +16,7 @@ from rebll_avalanche.checkpointing.state import pack
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.learner.file import read_learner
 from rebll_avalanche.learner.held import changing, held
-from rebll_avalanche.run_files import METRICS
+from rebll_avalanche.run_files import CONFIG, METRICS, read_settings
 from rebll_avalanche.running.run import run_experiment
 from rebll_avalanche.serve.service import LearnerService
 
@@ -66,11 +66,13 @@ def settings(method: str, epochs: int = 2) -> Config:
 
 
 def run_bits(folder: Path) -> dict[str, bytes]:
-    """Model, optimizer, memory, teacher, random numbers and results at the end of a run."""
+    """Settings, model, optimizer, memory, teacher, random numbers and results at the end of a run."""
     end = CheckpointFolder(folder / "checkpoint").newest().end
     end["strategy"]["plugins"].pop("Recorder-0")  # holds the time that training took
     numbers = [(record["metrics"], record["loss_terms"]) for record in end["records"]]
-    return _bytes((end["strategy"], numbers))
+    settings = read_settings(folder / CONFIG)
+    settings["environment"].pop("preparation_seconds", None)
+    return _bytes((settings, end["strategy"], numbers))
 
 
 class Run:

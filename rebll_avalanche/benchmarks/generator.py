@@ -13,7 +13,7 @@ from avalanche.benchmarks.utils.data import AvalancheDataset
 from avalanche.benchmarks.utils.transform_groups import TransformGroups
 from torch import Tensor
 
-from rebll_avalanche.arguments import check_number
+from rebll_avalanche.arguments import check_callable, check_number, check_path
 from rebll_avalanche.benchmarks import streams
 from rebll_avalanche.benchmarks.checks import checked_split, usable_source
 from rebll_avalanche.benchmarks.dataset import MultiLabelDataset, Samples
@@ -148,6 +148,10 @@ class MultiLabelBenchmark(CLScenario):
         check_number("seed", seed, 0, 2**63 - 1, whole=True)
         if image_size is not None:
             check_number("image_size", image_size, 1, LARGEST_SIDE, whole=True)
+        check_path("image_cache", image_cache)
+        check_callable("train_transform", train_transform)
+        check_callable("eval_transform", eval_transform)
+        check_callable("features", features)
         train_source, train_labels = checked_split("train", train)
         test_source, test_labels = checked_split("test", test)
         num_classes = train_labels.shape[1]

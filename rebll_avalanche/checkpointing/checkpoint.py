@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from rebll_avalanche.checkpointing.state import pack, storable, unpack
 from rebll_avalanche.errors import DamagedError
-from rebll_avalanche.files import file_hash, replacing_folder, sweep_drafts
+from rebll_avalanche.files import file_hash, remove_folder, replacing_folder, sweep_drafts
 
 TENSORS, STATE, HASHES = "tensors.safetensors", "state.json", "sha256.json"
 # Errors raised by damaged or forged checkpoints; reading them never runs code.
@@ -145,7 +144,7 @@ class CheckpointFolder:
     def _keep(self, keep: set[Moment]) -> None:
         for moment in self.moments():
             if moment not in keep:
-                shutil.rmtree(self.path / moment.folder)
+                remove_folder(self.path / moment.folder)
 
     def load(self, moment: Moment) -> dict[str, Any]:
         """Read a checkpoint.

@@ -12,7 +12,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -48,27 +47,26 @@ def read_learner(path: Path) -> dict[str, Any]:
         DamagedError: When the file is no learner, or its bytes are not those that were written.
     """
     check_regular_file(path, DamagedError)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            parts = _parts(archive)
-        content = json.loads(parts[STATE])
-        if content["format"] != FORMAT or content["version"] > VERSION:
+    with path.open("rb") as stream:
+        try:
+            with zipfile.ZipFile(stream) as archive:
+                parts = _parts(archive)
+            content = json.loads(parts[STATE])
+            if content["format"] != FORMAT or content["version"] > VERSION:
+                raise DamagedError(
+                    "it was written by a newer version of rebll-avalanche (format "
+                    f"{content['version']}, this one reads {VERSION}): pip install -U rebll-avalanche"
+                )
+            state: dict[str, Any] = unpack(content["state"], load(parts[TENSORS]))
+            return state
+        except DamagedError as error:
+            raise DamagedError(f"{path}: {error}") from error
+        # Parsers of a damaged or forged file raise many kinds of errors.
+        except Exception as error:
             raise DamagedError(
-                f"{path} was written by a newer version of rebll-avalanche (format "
-                f"{content['version']}, this one reads {VERSION}): pip install -U rebll-avalanche"
-            )
-        state: dict[str, Any] = unpack(content["state"], load(parts[TENSORS]))
-        return state
-    except DamagedError as error:
-        raise DamagedError(f"{path}: {error}") from error
-    except (
-        *(zipfile.BadZipFile, KeyError, TypeError, ValueError, SafetensorError),
-        *(NotImplementedError, RuntimeError, RecursionError, EOFError, AttributeError),
-    ) as error:
-        raise DamagedError(
-            f"{path} is no learner, or is damaged ({type(error).__name__}: {str(error)[:200]}); "
-            "take a copy of it, or teach a new one"
-        ) from error
+                f"{path} is no learner, or is damaged ({type(error).__name__}: {str(error)[:200]}); "
+                "take a copy of it, or teach a new one"
+            ) from error
 
 
 def _parts(archive: zipfile.ZipFile) -> dict[str, bytes]:

@@ -41,8 +41,8 @@ def open_run(folder: Path) -> Stored:
     # Imported here because it needs Avalanche, which prediction does not.
     from rebll_avalanche.checkpointing.memory_images import are_kept
 
-    record = read_config(folder)
     check_no_links(folder)
+    record = read_config(folder)
     config = with_first_defaults(record, Config.from_dict(record), folder)
     config = _as_lessons(config, recorded_shape(folder, record), folder)
     check_can_go_on(config)

@@ -15,7 +15,7 @@ from torch import Tensor
 from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide, computed
 from rebll_avalanche.benchmarks.transforms import evaluation_transform
 from rebll_avalanche.configuration.config import Config
-from rebll_avalanche.errors import RebllError
+from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner.audit import Suspect, suspects
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.lesson import Evaluation
@@ -45,13 +45,20 @@ def build_features(
         expected_hash: Of the weights that it learned with, if it has learned.
 
     Raises:
+        DamagedError: When the weights do not fit the backbone.
         RebllError: When the weights are others.
     """
     wanted = config.benchmark
     with inference_only():
         features = feature_maker(replace(wanted, features_pretrained=None) if weights else wanted)
     if weights:
-        features.load_weights(weights)
+        try:
+            features.load_weights(weights)
+        except Exception as error:  # as many kinds as there are forged states
+            raise DamagedError(
+                f"the weights in this learner's file do not fit {wanted.features} "
+                f"({type(error).__name__}: {str(error)[:200]})"
+            ) from error
     found = features.weights_hash()
     if expected_hash not in (None, found):
         raise RebllError(

@@ -68,7 +68,7 @@ def read_stored(path: Path) -> tuple[Stored, MultiLabelModel | None]:
         return stored, _checked_network(stored.config, stored.know)
     except DamagedError as error:
         raise DamagedError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+    except Exception as error:  # a forged state can fail in any of them
         maker = state.get("versions", {}) if isinstance(state, dict) else {}
         version = maker.get("rebll-avalanche", "unknown") if isinstance(maker, dict) else ""
         raise DamagedError(

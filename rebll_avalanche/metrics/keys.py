@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rebll_avalanche.arguments import check_kind
 from rebll_avalanche.words import brief
 
 _STREAM_KEY = re.compile(r"(?P<name>.+)_Stream/eval_phase/(?P<stream>.+?)_stream(/Task\d+)?")
@@ -42,9 +43,11 @@ def read_metrics(results: Mapping[str, Any], stream: str | None = None) -> dict[
     """
     if not isinstance(results, Mapping):
         raise TypeError(f"results must be what strategy.eval returned, got {brief(results)}")
+    if stream is not None:
+        check_kind("stream", stream, str, "a text")
     by_stream: dict[str, dict[str, float]] = {}
     for key, value in results.items():
-        match = _STREAM_KEY.fullmatch(key)
+        match = _STREAM_KEY.fullmatch(str(key))
         if match and isinstance(value, (int, float)):
             by_stream.setdefault(match["stream"], {})[match["name"]] = float(value)
     if stream is None and len(by_stream) == 1:

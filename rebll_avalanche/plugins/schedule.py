@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import OneCycleLR
 
+from rebll_avalanche.arguments import check_kind
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.words import check_choice
@@ -48,8 +49,7 @@ def build_optimizer(
         decay_head: Decay the head as well.
     """
     check_choice("name", name, tuple(OPTIMIZERS))
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch module, got {type(model).__name__}")
+    check_kind("model", model, nn.Module, "a torch module")
     check_not_negative(lr=lr, weight_decay=weight_decay, backbone_lr_scale=backbone_lr_scale)
     head = {id(p) for p in getattr(model, "head", nn.Identity()).parameters()}
     groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}

@@ -28,6 +28,7 @@ from rebll_avalanche.distributed.ranks import (
 )
 from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.files import sweep_drafts
+from rebll_avalanche.manifest import WRITTEN_FIRST, check_manifest, write_manifest
 from rebll_avalanche.methods import describe
 from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.plugins.divergence import DivergencePlugin
@@ -97,6 +98,8 @@ def run_experiment(
         raise TypeError(f"config must be a Config, got {brief(config)}; see Config.from_dict")
     if benchmark is not None and not hasattr(benchmark, "train_stream"):
         raise TypeError(f"benchmark must have a train_stream, got {brief(benchmark)}")
+    if watcher is not None and not callable(getattr(watcher, "close", None)):
+        raise TypeError(f"watcher must be a plugin with a method close, got {brief(watcher)}")
     check_path("folder", folder, needed=True)
     folder = Path(folder)
     with ExitStack() as stack:
@@ -115,6 +118,8 @@ def run_experiment(
             check_unchanged(record, config, folder)
         table = Path(config.benchmark.labels).expanduser() if config.benchmark.labels else None
         learned = has_learned(folder)
+        if learned and (folder / CONFIG).is_file():
+            check_manifest(folder, WRITTEN_FIRST)
         if table is not None and learned:
             check_label_table(folder, table)
         if known and is_finished(folder):
@@ -144,6 +149,7 @@ def run_experiment(
             content["environment"]["milliseconds_per_step"] = tried
             content["environment"]["preparation_seconds"] = round(preparation, 1)
             write_config(folder, content)
+            write_manifest(folder, names=WRITTEN_FIRST)
         return learn(config, folder, strategy, benchmark, watcher=watcher)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from rebll_avalanche.arguments import check_callable
 from rebll_avalanche.distributed.ranks import is_first
 from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.protocols import Strategy
@@ -71,6 +72,7 @@ def run_stream(
         raise TypeError(f"strategy must be one of Avalanche's, got {brief(strategy)}")
     if not hasattr(benchmark, "train_stream"):
         raise TypeError(f"benchmark must have a train_stream, got {brief(benchmark)}")
+    check_callable("on_step", on_step)
     results = []
     pairs = list(zip(benchmark.train_stream, evaluation_stream(benchmark, stream), strict=True))
     shown = progress and sys.stderr.isatty() and is_first()

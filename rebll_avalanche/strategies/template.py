@@ -11,12 +11,14 @@ from avalanche.training.templates import SupervisedTemplate
 from torch import nn
 from torch.optim import Optimizer
 
+from rebll_avalanche.arguments import check_kind, check_number
 from rebll_avalanche.distributed.joining import take_part
 from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.methods import composed, signature_of, takes_also
 from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.strategies.loader import in_batches
+from rebll_avalanche.words import brief, check_choice
 
 Evaluator: TypeAlias = EvaluationPlugin | Callable[[], EvaluationPlugin]
 
@@ -61,6 +63,16 @@ class FineTuning(SupervisedTemplate):
         eval_every: int = -1,
         peval_mode: str = "epoch",
     ) -> None:
+        check_kind("model", model, nn.Module, "a torch module")
+        check_kind("optimizer", optimizer, Optimizer, "a torch optimizer")
+        check_number("train_mb_size", train_mb_size, 1, whole=True)
+        check_number("train_epochs", train_epochs, 1, whole=True)
+        if eval_mb_size is not None:
+            check_number("eval_mb_size", eval_mb_size, 1, whole=True)
+        check_number("eval_every", eval_every, -1, whole=True)
+        check_choice("peval_mode", peval_mode, ("epoch", "iteration"))
+        _check_device(device)
+        _check_plugins(plugins)
         super().__init__(
             model=model,
             optimizer=optimizer,
@@ -91,6 +103,26 @@ class FineTuning(SupervisedTemplate):
         self.dataloader = in_batches(self.dataloader)
 
 
+def _check_device(device: Any) -> None:
+    check_kind("device", device, str | torch.device, "'cpu', 'cuda' or the like")
+    try:
+        torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(
+            f"device must be 'cpu', 'cuda' or the like, got {brief(device)}"
+        ) from error
+
+
+def _check_plugins(plugins: Any) -> None:
+    """Plugins are whatever has hooks, as in Avalanche."""
+    if plugins is None:
+        return
+    check_kind("plugins", plugins, list | tuple, "a list of plugins")
+    for plugin in plugins:
+        if not any(name.startswith(("before_", "after_")) for name in dir(plugin)):
+            raise TypeError(f"plugins must have hooks such as before_backward, got {brief(plugin)}")
+
+
 class MethodStrategy(FineTuning):
     """A strategy made from plugins, whose parameters become those of its constructor.
 
@@ -109,6 +141,7 @@ class MethodStrategy(FineTuning):
     def __init__(
         self, *, plugins: Sequence[SupervisedPlugin] | None = None, **options: Any
     ) -> None:
+        _check_plugins(plugins)
         shared = signature_of(FineTuning).parameters
         own = composed(self.parts.values(), options, also=shared)
         for name, plugin in zip(self.parts, own, strict=True):

@@ -171,6 +171,24 @@ def test_a_data_set_may_move_but_a_setting_may_not(run):
         read_run(folder)
 
 
+@pytest.mark.parametrize("section", ["class_names", "method_as_run"])
+def test_what_a_stopped_run_has_recorded_is_not_changed_before_it_goes_on(run, vectors, section):
+    """Results depend on it: names of classes, and defaults of the version that began the run."""
+    config, folder = run
+    (folder / RESULTS).unlink()  # killed right before it was finished
+    content = yaml.safe_load((folder / CONFIG).read_text())
+    changed = {
+        "class_names": content["class_names"][::-1],
+        "method_as_run": {"parameters": {"alpha": 9.0}},
+    }
+    good = (folder / CONFIG).read_bytes()
+    (folder / CONFIG).write_text(yaml.safe_dump(content | {section: changed[section]}))
+    with pytest.raises(DamagedError, match=r"config\.yaml changed"):
+        run_experiment(config, folder, benchmark=vectors)
+    (folder / CONFIG).write_bytes(good)
+    assert len(run_experiment(config, folder, benchmark=vectors)) == 3
+
+
 def test_a_lost_configuration_does_not_give_the_weights_to_another_run(run, vectors):
     config, folder = run
     (folder / CONFIG).unlink()
