@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +71,20 @@ def run_all_on_ray(
             task.remote(entry.name, entry.config, folder, board, threads or 1): Ended(entry)
             for entry in planned
         }
-        by_name = {ended.planned.name: ended for ended in running.values()}
         try:
             while running:
                 done, _ = ray.wait(list(running), timeout=EVERY)
-                for name, *message in ray.get(board.take.remote()):
-                    note(by_name[name], message, on_progress)
+                # The board is out of reach when its process gets no time: then nothing new is shown.
+                with suppress(ray.exceptions.RayActorError):
+                    under_way = {ended.planned.name: ended for ended in running.values()}
+                    for name, text in ray.get(board.take.remote()):
+                        if name in under_way:
+                            note(under_way[name], ("at", text), on_progress)
                 for reference in done:
                     ended = running.pop(reference)
                     try:
-                        ray.get(reference)
+                        for message in ray.get(reference):
+                            note(ended, message, on_progress)
                     except ray.exceptions.RayError as error:
                         ended.kind, ended.error = "exit", str(error).splitlines()[0]
                     yield ended
@@ -132,31 +136,35 @@ def connected(address: str) -> Iterator[Any]:
 
 
 class Board:
-    """Where runs put what they have to say; an actor of Ray's."""
+    """Where runs write at which epoch they are; an actor of Ray's."""
 
     def __init__(self) -> None:
-        self._messages: list[tuple[str, str, str]] = []
+        self._lines: list[tuple[str, str]] = []
 
-    def put(self, *message: str) -> None:
-        """One more message: whose, its kind, its text."""
-        self._messages.append(message)  # type: ignore[arg-type]
+    def put(self, name: str, text: str) -> None:
+        """Where a run is."""
+        self._lines.append((name, text))
 
-    def take(self) -> list[tuple[str, str, str]]:
-        """All messages since last time."""
-        taken, self._messages = self._messages, []
+    def take(self) -> list[tuple[str, str]]:
+        """All lines since last time."""
+        taken, self._lines = self._lines, []
         return taken
 
 
-def _task(name: str, config: Config, root: str, board: Any, threads: int) -> None:
-    """One run, in its process on some machine."""
+def _task(name: str, config: Config, root: str, board: Any, threads: int) -> list[tuple[str, str]]:
+    """One run, in its process on some machine; returns its warnings and what it ended with."""
     import ray
 
     node = f"{socket.gethostname()}/{ray.get_runtime_context().get_node_id()[:6]}"
+    said: list[tuple[str, str]] = []
 
     def tell(message: tuple[str, str]) -> None:
         kind, text = message
-        # Waits, so that nothing is said after the run has ended.
-        ray.get(board.put.remote(name, kind, f"{node} {text}" if kind == "at" else text))
+        if kind == "at":
+            board.put.remote(name, f"{node} {text}")
+        else:
+            said.append(message)
 
     wait_until_free(Path(root) / name, timeout=PATIENCE)
     work(config, Path(root) / name, tell, threads)
+    return said
