@@ -22,6 +22,7 @@ from rebll_avalanche.benchmarks.kept import KeptPictures
 from rebll_avalanche.benchmarks.streams import Annotations, Part
 from rebll_avalanche.benchmarks.targets import LabelView, MultiLabelTargets
 from rebll_avalanche.benchmarks.transforms import (
+    LARGEST_SIDE,
     Transform,
     evaluation_transform,
     first_size,
@@ -36,7 +37,6 @@ MODES = ("overlap", "disjoint", "once", "repetition")
 MISSING = ("nan", "negative")
 ON_ERROR = ("raise", "skip")
 # Larger numbers are slips, and would fill all memory.
-LARGEST_SIDE = 2**15
 MOST_EXPERIENCES = 10**6
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from rebll_avalanche.arguments import check_number
 from rebll_avalanche.benchmarks.devkit import write_coco_split, write_csv_split, write_voc_split
 from rebll_avalanche.benchmarks.drawing import Scenes, draw_scenes
-from rebll_avalanche.benchmarks.generator import LARGEST_SIDE, MultiLabelBenchmark
+from rebll_avalanche.benchmarks.generator import MultiLabelBenchmark
 from rebll_avalanche.benchmarks.shapes import CLASSES
+from rebll_avalanche.benchmarks.transforms import LARGEST_SIDE
 from rebll_avalanche.scenario import Experiences, Scenario
 
 # More are a slip, and would fill all memory.

@@ -10,6 +10,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from rebll_avalanche.arguments import check_number
+
+# Larger numbers are slips, and would fill all memory.
+LARGEST_SIDE = 2**15
 Transform = Callable[[Any], Any]
 MeanAndStd = tuple[Sequence[float], Sequence[float]]
 # A Pillow image, or a cached one as uint8 [height, width, 3].
@@ -230,6 +234,7 @@ def for_photographs(
         eval_transform: Instead of :func:`evaluation_transform`.
         **options: See :func:`~rebll_avalanche.benchmarks.multilabel_benchmark`.
     """
+    check_number("image_size", image_size, 1, LARGEST_SIDE, whole=True)
     return {
         "image_size": image_size,
         "train_transform": train_transform or training_transform(image_size),
