@@ -45,6 +45,7 @@ class WorstImage:
 
     Attributes:
         name: Its file, or its number among the test images.
+        picture: A small JPEG, if the run has kept one.
         missed: Classes that are there and were not called, with their scores.
         wrong: Classes that were called and are not there.
     """
@@ -52,6 +53,7 @@ class WorstImage:
     name: str
     missed: tuple[tuple[str, float], ...]
     wrong: tuple[tuple[str, float], ...]
+    picture: bytes | None = None
 
 
 def class_rows(run: Run, thresholds: Sequence[float]) -> list[ClassRow]:
@@ -72,23 +74,39 @@ def class_rows(run: Run, thresholds: Sequence[float]) -> list[ClassRow]:
     return rows
 
 
+def worst_rows(
+    scores: np.ndarray, truth: np.ndarray, threshold: float, count: int = WORST
+) -> list[int]:
+    """Rows of images with a wrong decision, the least probable labels first."""
+    likely = np.clip(np.where(truth == 1, scores, 1 - scores.astype(np.float64)), 1e-7, 1)
+    surprise = np.where(np.isnan(truth), 0.0, -np.log(likely)).sum(axis=1)
+    decided_wrong = (_missed(scores, truth, threshold) | _wrong(scores, truth, threshold)).any(1)
+    order = np.argsort(-surprise, kind="stable")
+    return [int(row) for row in order[decided_wrong[order]][:count]]
+
+
 def worst_images(run: Run, threshold: float, count: int = WORST) -> list[WorstImage]:
     """Images with a wrong decision, the least probable labels first."""
     if run.scores is None:
         return []
-    scores, truth = run.scores["scores"].astype(np.float64), run.scores["truth"]
+    scores, truth = run.scores["scores"], run.scores["truth"]
     named = run.scores.get("image_names")
     classes = run.scores["class_names"].tolist()
-    likely = np.clip(np.where(truth == 1, scores, 1 - scores), 1e-7, 1)
-    surprise = np.where(np.isnan(truth), 0.0, -np.log(likely)).sum(axis=1)
-    missed, wrong = (truth == 1) & (scores <= threshold), (truth == 0) & (scores > threshold)
-    found: list[WorstImage] = []
-    for row in np.argsort(-surprise, kind="stable").tolist():
-        if len(found) < count and (missed[row] | wrong[row]).any():
-            name = f"image {row}" if named is None else str(named[row])
-            both = (_scored(classes, scores[row], which[row]) for which in (missed, wrong))
-            found.append(WorstImage(name, *both))
+    missed, wrong = _missed(scores, truth, threshold), _wrong(scores, truth, threshold)
+    found = []
+    for row in worst_rows(scores, truth, threshold, count):
+        name = f"image {row}" if named is None else str(named[row])
+        both = (_scored(classes, scores[row], which[row]) for which in (missed, wrong))
+        found.append(WorstImage(name, *both, picture=run.pictures.get(row)))
     return found
+
+
+def _missed(scores: np.ndarray, truth: np.ndarray, threshold: float) -> np.ndarray:
+    return (truth == 1) & (scores <= threshold)
+
+
+def _wrong(scores: np.ndarray, truth: np.ndarray, threshold: float) -> np.ndarray:
+    return (truth == 0) & (scores > threshold)
 
 
 def _scored(

@@ -91,9 +91,8 @@ def _one_run(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> I
     run, used = setting.groups[0].first, thresholds(setting) or ["0.5"]
     if classes := class_rows(run, [float(threshold) for threshold in used]):
         text = (
-            "Test images with and without each class, average precision, and how right decisions are "
-            "above each threshold: of what was called, which percentage is there (precision); of what is "
-            "there, which percentage was called (recall). Classes in order of learning."
+            "Test images with and without each class, average precision, and precision and recall of "
+            "decisions at each threshold. Classes in order of learning."
         )
         if len(setting.groups[0].runs) > 1:
             text += f" Of seed {run.seed}."
@@ -101,8 +100,9 @@ def _one_run(setting: Setting, anchor: str, appearance: Mapping[str, Look]) -> I
     lowest = min(used, key=float)
     if worst := worst_images(run, float(lowest)):
         text = (
-            f"The test images whose labels the model finds least probable, decided at {lowest}, with "
-            "scores. Look at them: labels may be wrong too. `rebll cam RUN IMAGE` shows where a class is."
+            "The test images whose labels are least probable by the model's scores, with the decisions "
+            f"that are wrong at {lowest}. A label may be wrong too. `rebll cam RUN IMAGE` shows where in "
+            "the image a class is seen."
         )
         yield Section("one-run", "Worst images", text, worst=worst)
 
@@ -315,8 +315,8 @@ def _preparation(setting: Setting) -> str:
         return ""
     longest = duration(max(known))
     return (
-        f"Before that, reading the images, with features of a frozen backbone where these are used, took up "
-        f"to {longest}; it is not in the bars, and next to nothing when they are cached already."
+        "Reading images, and computing features of a frozen backbone where these are used, took up to "
+        f"{longest} before that; it is not in the bars, and takes next to no time when cached."
     )
 
 
@@ -340,8 +340,12 @@ def _cam(run: Run, record: dict[str, Any]) -> dict[str, Any]:
 
     def embedded(name: str) -> str:
         path = run.folder / CAMS / name
-        kind = "png" if path.suffix == ".png" else "jpeg"
-        return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+        return embedded_picture(path.read_bytes(), "png" if path.suffix == ".png" else "jpeg")
 
     maps = [entry | {"source": embedded(entry["file"])} for entry in record["maps"]]
     return record | {"source": embedded(record["file"]), "maps": maps}
+
+
+def embedded_picture(content: bytes, kind: str = "jpeg") -> str:
+    """A picture as the source of an element."""
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
