@@ -31,6 +31,15 @@ try() { # resolution, extras
     "$rebll" report runs -o report.html
     "$rebll" cam runs/*_rebll_seed0
     case "$2" in *onnx*) "$rebll" export runs/*_rebll_seed0 --onnx model.onnx ;; esac
+    "$work/env/bin/python" -W ignore - <<'PYTHON'  # the pictures and tables that the next example reads
+import shutil
+from rebll_avalanche import MultiLabelScenes
+for seed, month in enumerate(("march", "april")):
+    MultiLabelScenes(train_size=30, test_size=10, seed=seed).write_csv(month)
+    shutil.move(f"{month}/labels.csv", f"{month}.csv")
+    shutil.move(f"{month}/images", f"photos/{month}")
+shutil.copy("photos/april/test_000003.png", "street.jpg")
+PYTHON
     "$work/env/bin/python" -W ignore "$examples/own_images.py"
     "$work/env/bin/python" -W ignore "$examples/drop_in.py"
     "$work/env/bin/python" -W ignore -c "import rebll_avalanche.serve.app"
