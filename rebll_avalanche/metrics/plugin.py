@@ -262,6 +262,11 @@ def multilabel_metrics(
         experience: Also score each experience of an evaluation on its own.
         class_names: Names in order of learning for the keys of ``per_class``; by default, numbers.
         ties: See :func:`~rebll_avalanche.metrics.functional.average_precision`.
+
+    >>> from avalanche.training.plugins import EvaluationPlugin
+    >>> evaluator = EvaluationPlugin(*multilabel_metrics(thresholds=(0.5,)), loggers=[])
+    >>> [str(metric) for metric in evaluator.metrics]
+    ['MultiLabelMetrics']
     """
     metric = MultiLabelMetrics(
         thresholds=thresholds,
@@ -291,6 +296,17 @@ def multilabel_evaluator(
             ``class_names`` and ``ties``.
         loss: Include the loss, per training epoch and per evaluation.
         loggers: As for ``EvaluationPlugin``.
+
+    >>> import torch
+    >>> from rebll_avalanche import RebLL, build_model, build_optimizer, multilabel_benchmark, read_metrics
+    >>> x, y = torch.rand(8, 4), torch.eye(4).repeat(2, 1)  # 8 vectors, 4 classes
+    >>> model, evaluator = build_model("vector", in_features=4), multilabel_evaluator(thresholds=(0.5,))
+    >>> strategy = RebLL(model=model, optimizer=build_optimizer(model), evaluator=evaluator)
+    >>> benchmark = multilabel_benchmark((x, y), (x, y), "B2-C2")
+    >>> losses = strategy.train(benchmark.train_stream[0])
+    >>> found = read_metrics(strategy.eval([benchmark.test_stream[0]]))
+    >>> {"mAP", "CF1@0.5", "OF1@0.5", "FPR@0.5"} <= found.keys()
+    True
     """
     own = multilabel_metrics(
         thresholds=thresholds,
@@ -328,7 +344,18 @@ def multilabel_metric(evaluator: EvaluationPlugin) -> MultiLabelMetrics:
 
 
 def last_evaluation(evaluator: EvaluationPlugin) -> Evaluation:
-    """Scores, truth and per-class metrics of the last ``strategy.eval``."""
+    """Scores, truth and per-class metrics of the last ``strategy.eval``.
+
+    >>> import torch
+    >>> from rebll_avalanche import RebLL, build_model, build_optimizer, multilabel_benchmark, run_stream
+    >>> x, y = torch.rand(8, 4), torch.eye(4).repeat(2, 1)  # 8 vectors, 4 classes
+    >>> model = build_model("vector", in_features=4)
+    >>> strategy = RebLL(model=model, optimizer=build_optimizer(model))
+    >>> steps = run_stream(strategy, multilabel_benchmark((x, y), (x, y), "B2-C2"))
+    >>> evaluation = last_evaluation(strategy.evaluator)
+    >>> evaluation.scores.shape, len(evaluation.metrics.average_precision)
+    (torch.Size([8, 4]), 4)
+    """
     evaluation = multilabel_metric(evaluator).last
     if evaluation is None:
         raise ValueError("there has been no evaluation yet; call strategy.eval(...) first")
