@@ -16,8 +16,9 @@ try() { # resolution, extras
   local extras=() extra
   for extra in $2; do extras+=(--extra "$extra"); done
   # From pyproject.toml: what a wheel depends on counts as indirect, and would always be the newest.
+  # With --upgrade, because otherwise versions that the file holds already would be kept.
   uv pip compile --quiet pyproject.toml "${extras[@]}" --resolution "$1" --python-version "$python" \
-    --output-file "$work/versions.txt"
+    --upgrade --output-file "$work/versions.txt"
   uv venv --quiet --clear --python "$python" "$work/env"
   uv pip install --quiet --python "$work/env/bin/python" -r "$work/versions.txt"
   uv pip install --quiet --python "$work/env/bin/python" --no-deps "$work"/dist/*.whl
