@@ -35,7 +35,11 @@ REDUCTIONS = ("mean", "sum", "none", "class_sum")
 
 
 def probability(logits: Tensor) -> Tensor:
-    """``sigmoid(logits)``, in float32 at least: in half precision, scores near 1 would tie."""
+    """``sigmoid(logits)``, in float32 at least: in half precision, scores near 1 would tie.
+
+    >>> probability(torch.tensor([0.0, 20.0], dtype=torch.bfloat16)).dtype
+    torch.float32
+    """
     check_tensor("logits", logits)
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).sigmoid()
 
@@ -73,6 +77,12 @@ def asymmetric_bce(
 
     Returns:
         A scalar, or the ``[batch, classes]`` matrix for ``"none"``, in at least float32.
+
+    >>> logits, labels = torch.tensor([[2.0, 2.0]]), torch.tensor([[1.0, 0.0]])
+    >>> asymmetric_bce(logits, labels, reduction="none")  # binary cross-entropy
+    tensor([[0.1269, 2.1269]])
+    >>> asymmetric_bce(logits, labels, positive_exponent=1.0, reduction="none")  # times 1 - 0.88
+    tensor([[0.0151, 2.1269]])
     """
     check_tensor("logits", logits)
     check_tensor("targets", targets)
@@ -114,7 +124,11 @@ def _reduce(loss: Tensor, known: Tensor, reduction: str) -> Tensor:
 
 
 def bce_loss(logits: Tensor, targets: Tensor, *, reduction: str = "mean") -> Tensor:
-    """Equation (1), L_bce; with teacher probabilities as targets, equation (2), L_kd."""
+    """Equation (1), L_bce; with teacher probabilities as targets, equation (2), L_kd.
+
+    >>> round(bce_loss(torch.zeros(1, 2), torch.tensor([[1.0, torch.nan]])).item(), 4)
+    0.6931
+    """
     return asymmetric_bce(logits, targets, reduction=reduction)
 
 
@@ -126,6 +140,10 @@ def cls_loss(logits: Tensor, targets: Tensor, *, exponent: float, **options: Any
         targets: Their labels; NaN where not annotated.
         exponent: ``adaptive_exponent(alpha, seen)``, or a constant for the fixed variant.
         **options: ``detach_weight`` and ``reduction`` of :func:`asymmetric_bce`.
+
+    >>> logits, labels = torch.tensor([[2.0, -2.0]]), torch.tensor([[1.0, 0.0]])
+    >>> cls_loss(logits, labels, exponent=adaptive_exponent(1.2, 20)) < bce_loss(logits, labels)
+    tensor(True)
     """
     return asymmetric_bce(logits, targets, positive_exponent=exponent, **options)
 
@@ -133,7 +151,12 @@ def cls_loss(logits: Tensor, targets: Tensor, *, exponent: float, **options: Any
 def akd_loss(
     logits: Tensor, teacher_probability: Tensor, *, exponent: float, **options: Any
 ) -> Tensor:
-    """Equations (5, 6), L_akd: L_cls on earlier classes, with the previous model's soft labels."""
+    """Equations (5, 6), L_akd: L_cls on earlier classes, with the previous model's soft labels.
+
+    >>> teacher, logits = torch.tensor([[0.9, 0.1]]), torch.tensor([[2.0, -2.0]])
+    >>> akd_loss(logits, teacher, exponent=adaptive_exponent(1.2, 20)) < bce_loss(logits, teacher)
+    tensor(True)
+    """
     return cls_loss(logits, teacher_probability, exponent=exponent, **options)
 
 
@@ -145,6 +168,10 @@ def er_loss(logits: Tensor, targets: Tensor, *, exponent: float, **options: Any)
         targets: Their completed labels; NaN where unknown.
         exponent: ``adaptive_exponent(beta, seen)``, or a constant for the fixed variant.
         **options: ``detach_weight`` and ``reduction`` of :func:`asymmetric_bce`.
+
+    >>> logits, labels = torch.tensor([[2.0, -2.0]]), torch.tensor([[1.0, 0.0]])
+    >>> er_loss(logits, labels, exponent=adaptive_exponent(0.7, 20)) < bce_loss(logits, labels)
+    tensor(True)
     """
     return asymmetric_bce(logits, targets, negative_exponent=exponent, **options)
 

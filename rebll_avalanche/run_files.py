@@ -15,6 +15,7 @@ CONFIG = "config.yaml"  # the settings, and everything else that affects results
 METRICS = "metrics.jsonl"  # a line per finished experience
 RESULTS = "results.csv"  # the same as a table; written after the last experience
 SCORES = "scores.npz"  # of the test images, after the newest experience
+PICTURE = "picture_"  # in it: before the row of a test image, small copies of the worst
 MEMORY = "memory.npz"  # the labels of the memory and where they come from
 CHECKPOINT = "checkpoint"  # a folder; from which a stopped run resumes
 LOCK = ".lock"  # held by the process that runs

@@ -192,6 +192,13 @@ def class_range(experience: Experience) -> tuple[int, int]:
 
     Raises:
         ValueError: When the experience has none, or classes are not numbered in order of appearance.
+
+    >>> import torch
+    >>> from rebll_avalanche import multilabel_benchmark
+    >>> x, y = torch.rand(8, 4), torch.eye(4).repeat(2, 1)  # 8 vectors, 4 classes
+    >>> stream = multilabel_benchmark((x, y), (x, y), "B2-C1").train_stream
+    >>> [class_range(experience) for experience in stream]
+    [(0, 2), (2, 3), (3, 4)]
     """
     previous = getattr(experience, "previous_classes", None)
     seen = getattr(experience, "classes_seen_so_far", None)

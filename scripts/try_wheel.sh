@@ -16,8 +16,9 @@ try() { # resolution, extras
   local extras=() extra
   for extra in $2; do extras+=(--extra "$extra"); done
   # From pyproject.toml: what a wheel depends on counts as indirect, and would always be the newest.
+  # With --upgrade, because otherwise versions that the file holds already would be kept.
   uv pip compile --quiet pyproject.toml "${extras[@]}" --resolution "$1" --python-version "$python" \
-    --output-file "$work/versions.txt"
+    --upgrade --output-file "$work/versions.txt"
   uv venv --quiet --clear --python "$python" "$work/env"
   uv pip install --quiet --python "$work/env/bin/python" -r "$work/versions.txt"
   uv pip install --quiet --python "$work/env/bin/python" --no-deps "$work"/dist/*.whl
@@ -31,6 +32,15 @@ try() { # resolution, extras
     "$rebll" report runs -o report.html
     "$rebll" cam runs/*_rebll_seed0
     case "$2" in *onnx*) "$rebll" export runs/*_rebll_seed0 --onnx model.onnx ;; esac
+    "$work/env/bin/python" -W ignore - <<'PYTHON'  # the pictures and tables that the next example reads
+import shutil
+from rebll_avalanche import MultiLabelScenes
+for seed, month in enumerate(("march", "april")):
+    MultiLabelScenes(train_size=30, test_size=10, seed=seed).write_csv(month)
+    shutil.move(f"{month}/labels.csv", f"{month}.csv")
+    shutil.move(f"{month}/images", f"photos/{month}")
+shutil.copy("photos/april/test_000003.png", "street.jpg")
+PYTHON
     "$work/env/bin/python" -W ignore "$examples/own_images.py"
     "$work/env/bin/python" -W ignore "$examples/drop_in.py"
     "$work/env/bin/python" -W ignore -c "import rebll_avalanche.serve.app"

@@ -7,10 +7,9 @@ import re
 from typing import Any
 
 import griffe
+from pages import public_names
 
-import rebll_avalanche
-
-PUBLIC = [name for name in rebll_avalanche.__all__ if name != "__version__"]
+PUBLIC = {path.split(".")[-1]: path for names in public_names().values() for path in names}
 _ROLE = re.compile(r":(?:py:)?(?:func|class|mod|meth|attr|data):`~?([^`]+)`")
 _FORMULA = re.compile(r"^( *)\.\. math:: ?(.*(?:\n\1 +\S.*)*)", flags=re.MULTILINE)
 _INLINE_FORMULA = re.compile(r":math:`([^`]+)`")
@@ -34,7 +33,7 @@ def markdown(text: str) -> str:
 
 def _link(match: re.Match[str]) -> str:
     name = match[1].rpartition(".")[2]
-    return f"[`{name}`][rebll_avalanche.{name}]" if name in PUBLIC else f"`{name}`"
+    return f"[`{name}`][rebll_avalanche.{PUBLIC[name]}]" if name in PUBLIC else f"`{name}`"
 
 
 class Docstrings(griffe.Extension):
@@ -47,10 +46,10 @@ class Docstrings(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
         """Called when all of the package is there."""
-        if pkg.name != rebll_avalanche.__name__:
+        if pkg.name != "rebll_avalanche":
             return
-        for name in PUBLIC:
-            found = pkg[name]
+        for path in PUBLIC.values():
+            found = pkg[path]
             found = found.final_target if found.is_alias else found
             parts = found.members.values() if found.is_class else ()
             methods = [p for p in parts if p.is_function and not p.name.startswith("_")]

@@ -113,7 +113,7 @@ def voc_b5c3() -> Figure:
 
 
 def fires_everywhere() -> Figure:
-    """How often each class is called, and how often it is there."""
+    """How often each class is predicted, and how often it is present."""
     learned = toy.learned()
     with panels(1, 260) as (figure, [axes]):
         classes = np.arange(len(learned.truth))
@@ -130,7 +130,7 @@ def fires_everywhere() -> Figure:
             axes.plot([place - 0.45, place + 0.45], [share, share], color=INK, linewidth=1.5,
                       label="truth" if not place else None)  # fmt: skip
         axes.set_xticks(classes, [f"class {1 + c}\nexp. {1 + c // 2}" for c in classes])
-        axes.set_title("share of test images that a class is called in, %")
+        axes.set_title("share of test images in which a class is predicted, %")
         axes.set_ylim(0, 72)
         axes.legend(ncols=4, loc="upper left", frameon=False)
     return figure
@@ -178,7 +178,7 @@ def memory_blocks() -> Figure:
 
 
 def gradients() -> Figure:
-    """How hard a label pulls, by what the network says already."""
+    """The gradient of a label, by the predicted probability."""
     import torch
 
     from rebll_avalanche.losses import adaptive_exponent, cls_loss, er_loss
@@ -201,7 +201,7 @@ def gradients() -> Figure:
                 place.plot(*pull(loss, target, exponent), color=colour, label=label)
             place.set_title(title)
             place.set_xlabel("predicted probability p")
-        axes[0].set_ylabel("size of the gradient by the logit")
+        axes[0].set_ylabel("gradient with respect to the logit")
         axes[0].legend(frameon=False)
     return figure
 
@@ -219,7 +219,7 @@ def score_shift() -> Figure:
             posterior = posterior_from_score(score, adaptive_exponent(1.2, seen))
             axes.plot(posterior, score, color=SERIES[number], label=f"{seen} classes seen")
         axes.set_xlabel("true probability of the label")
-        axes.set_title("what L_cls makes the network say")
+        axes.set_title("score that minimises L_cls")
         axes.legend(frameon=False)
     return figure
 
@@ -262,7 +262,7 @@ def streams() -> Figure:
 
 
 def reliability() -> Figure:
-    """Found against said, with and without the fitted calibration."""
+    """Frequency against predicted probability, with and without the fitted calibration."""
     with open(results.CLOSED_FORM, newline="") as file:
         rows = [r for r in csv.DictReader(file) if r["table"] == "voc-lite2 B5-C3"]
     with panels(1, 290) as (figure, [axes]):
@@ -274,8 +274,8 @@ def reliability() -> Figure:
             error = 100 * float(row["calibration_error"])
             axes.plot(said, found, color=SERIES[number], marker="o",
                       label=f"{row['name']}: calibration error {error:.1f} %")  # fmt: skip
-        axes.set_xlabel("probability said")
-        axes.set_title("share of labels that are there")
+        axes.set_xlabel("predicted probability")
+        axes.set_title("share of these labels that are present")
         axes.legend(frameon=False)
     return figure
 

@@ -95,12 +95,12 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Links as the repository has them become links of the site; pictures wait for their drawing."""
+    """Links as the repository has them become links of the site; figures are drawn."""
     uri = page.file.src_uri
-    markdown = _FIGURE.sub(_place, markdown)
+    markdown = _LINK.sub(lambda link: relinked(link, uri, files.get_file_from_path), markdown)
     markdown = markdown.replace("<!-- compatibility -->", pages.compatibility())
     markdown = _FLOWCHART.sub(lambda found: pages.flowchart_table(found[1]), markdown)
-    return _LINK.sub(lambda link: relinked(link, uri, files.get_file_from_path), markdown)
+    return _FIGURE.sub(lambda image: figures.inline(image[2], image[1]), markdown)
 
 
 def relinked(link: re.Match[str], uri: str, find: Callable[[str], Any]) -> str:
@@ -115,17 +115,8 @@ def relinked(link: re.Match[str], uri: str, find: Callable[[str], Any]) -> str:
     return link[0]
 
 
-def _place(image: re.Match[str]) -> str:
-    return f'<div class="drawn" data-figure="{image[2]}">{html.escape(image[1])}</div>'
-
-
 def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
-    """Formulas become MathML, which browsers show by themselves; pictures are drawn."""
-    content = re.sub(
-        r'<div class="drawn" data-figure="([\w-]+)">(.*?)</div>',
-        lambda found: figures.inline(found[1], html.unescape(found[2])),
-        content,
-    )
+    """Formulas become MathML, which browsers show by themselves."""
     return _FORMULA.sub(lambda found: mathml(found[2], found[1], page), content)
 
 

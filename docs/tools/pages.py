@@ -9,14 +9,13 @@ import io
 import json
 import os
 import re
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 import rebll_avalanche
-from rebll_avalanche.cli import COMMANDS
+from rebll_avalanche.cli import COMMANDS, main
 from rebll_avalanche.methods import describe
 from rebll_avalanche.methods.registry import BUILT_IN, Description
 
@@ -31,7 +30,21 @@ ROOMS = {
     "Runs": ("running", "inference", "process"),
     "Learner": ("learner",),
 }
-LOSSES = "rebll_avalanche.losses"
+LOSSES = "losses"
+# Documented names that are imported from their own module.
+SUBMODULES = (
+    "closed_form.learner.RidgeLearner",
+    "strategies.closed_form.ClosedForm",
+    "plugins.closed_form.ClosedFormPlugin",
+    "learner.estimator.RidgeMultiLabel",
+    "benchmarks.features.FrozenFeatures",
+    "distributed.ranks.start",
+)
+ABOUT = {
+    "Losses": "Pure functions of logits; [what they are for](../ideas/losses.md).",
+    "Submodules": "Names that are imported from their own module: "
+    "`from rebll_avalanche.closed_form.learner import RidgeLearner`.",
+}
 
 
 def method_pages() -> dict[str, str]:
@@ -129,59 +142,45 @@ def flowchart_table(text: str) -> str:
     return "\n".join(lines)
 
 
-def reference_pages() -> dict[str, str]:
-    """Public names by room, the losses, and the command line."""
-    by_page: dict[str, list[str]] = defaultdict(list)
+def public_names() -> dict[str, list[str]]:
+    """What the reference shows: paths below the package, by page."""
     page_of = {room: page for page, rooms in ROOMS.items() for room in rooms}
+    names: dict[str, list[str]] = {page: [] for page in ROOMS}
     for name, place in sorted(rebll_avalanche._EXPORTS.items(), key=lambda entry: entry[0].lower()):
-        room = place.split(".")[0]
-        if room not in page_of:
-            raise ValueError(
-                f"{name} is of {room}, which has no page in docs/tools/pages.py: ROOMS"
-            )
-        by_page[page_of[room]].append(name)
-    listed = {
-        page: f"reference/{page.lower().replace(' ', '-')}.md" for page in ROOMS if by_page[page]
+        names[page_of[place.split(".")[0]]].append(name)
+    found = vars(importlib.import_module(f"rebll_avalanche.{LOSSES}"))
+    own = [
+        name for name, value in found.items() if getattr(value, "__module__", "").endswith(LOSSES)
+    ]
+    return names | {
+        "Losses": [f"{LOSSES}.{name}" for name in own if not name.startswith("_")],
+        "Submodules": list(SUBMODULES),
     }
+
+
+def reference_pages() -> dict[str, str]:
+    """Public names by page, and the command line."""
     lines = ["# Reference", "Everything that `from rebll_avalanche import ...` gives.", ""]
     made = {"reference/index.md": ""}
-    for page, file in listed.items():
-        names = by_page[page]
-        made[file] = f"# {page}\n\n" + "\n\n".join(f"::: rebll_avalanche.{n}" for n in names)
-        links = ", ".join(f"[`{name}`][rebll_avalanche.{name}]" for name in names)
-        lines.append(f"- [{page}]({Path(file).name}): {links}")
-    lines += [
-        "- [Losses](losses.md): the paper's equations",
-        "- [Command line](command-line.md): `rebll`",
-    ]
+    for page, names in public_names().items():
+        file = f"{page.lower().replace(' ', '-')}.md"
+        shown = "\n\n".join(f"::: rebll_avalanche.{name}" for name in names)
+        made[f"reference/{file}"] = f"# {page}\n\n{ABOUT.get(page, '')}\n\n{shown}"
+        links = (f"[`{name.split('.')[-1]}`][rebll_avalanche.{name}]" for name in names)
+        lines.append(f"- [{page}]({file}): {', '.join(links)}")
+    lines.append("- [Command line](command-line.md): `rebll`")
     made["reference/index.md"] = "\n".join(lines)
-    made["reference/losses.md"] = _losses_page()
     made["reference/command-line.md"] = _command_page()
     return made
-
-
-def _losses_page() -> str:
-    module = importlib.import_module(LOSSES)
-    names = [
-        name
-        for name, found in vars(module).items()
-        if not name.startswith("_") and getattr(found, "__module__", "") == LOSSES
-    ]
-    heading = "# Losses\n\nPure functions of logits; [what they are for](../ideas/losses.md)."
-    return heading + "\n\n" + "\n\n".join(f"::: {LOSSES}.{name}" for name in names)
 
 
 def _command_page() -> str:
     parts = ["# Command line", "What `rebll COMMAND --help` prints."]
     os.environ["COLUMNS"] = "100"
     for name, text in COMMANDS.items():
-        command = importlib.import_module(f"rebll_avalanche.commands.{name}")
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-            from rebll_avalanche.cli import main
-
             main([name, "--help"])
-        assert command.HELP
         shown = re.sub(r"\s+$", "", printed.getvalue())
         parts.append(f"## rebll {name}\n\n{text.capitalize()}.\n\n```text\n{shown}\n```")
     return "\n\n".join(parts)

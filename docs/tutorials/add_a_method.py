@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Add a method
 #
-# You write a method in twenty lines, outside of the package, try it on a stream, and hand it to the
+# Write a method in twenty lines, outside of the package, try it on a stream, and make it available to
 # tables and the command line. The idea: an *anchor* that keeps the probabilities of earlier classes
 # close to those of the previous model.
 
@@ -13,7 +13,6 @@ from rebll_avalanche import (
     TaughtPlugin,
     build_model,
     build_optimizer,
-    class_range,
     get_method,
     last_evaluation,
     multilabel_evaluator,
@@ -34,17 +33,11 @@ class AnchorPlugin(TaughtPlugin):
         super().__init__()
         self.strength = strength
 
-    def before_training_exp(self, strategy, **kwargs):
-        """The classes before this experience's."""
-        self.teacher.begin_experience(strategy)
-        self.old_classes, _ = class_range(strategy.experience)
-
     def before_backward(self, strategy, **kwargs):
         """Add a term to the loss."""
-        if self.teacher.model is not None:
-            before = self.teacher.logits(strategy.mb_x).sigmoid()[:, : self.old_classes]
-            now = strategy.mb_output.sigmoid()[:, : self.old_classes]
-            strategy.loss += self.strength * (now - before).square().mean()
+        if self.distils:
+            before, now = self.old_logits(strategy)
+            strategy.loss += self.strength * (now.sigmoid() - before.sigmoid()).square().mean()
 
 
 class Anchored(MethodStrategy, anchor=AnchorPlugin):
@@ -52,11 +45,12 @@ class Anchored(MethodStrategy, anchor=AnchorPlugin):
 
 
 # %% [markdown]
-# `TaughtPlugin` copies the model when an experience ends and keeps the copy in checkpoints. The hooks
-# are Avalanche's. `before_backward` *adds* to `strategy.loss`, so the plugin goes together with
-# others.
+# `TaughtPlugin` copies the model when an experience ends and saves the copy in checkpoints. `distils`
+# says whether there is a previous model and an earlier class; `old_logits` returns the logits of the
+# earlier classes, the previous model's and the present one's. The hooks are Avalanche's.
+# `before_backward` *adds* to `strategy.loss`, so the plugin can be combined with others.
 #
-# Parameters are written once, in the constructor and its docstring. The strategy takes them by name,
+# Parameters are defined once, in the constructor and its docstring. The strategy takes them by name,
 # and so does everything else once the method is registered:
 
 # %%
@@ -90,11 +84,11 @@ for strength in (0.0, 10.0, 100.0):
     print(f"strength {strength:5.1f}: AP of old classes {old:.3f}, of new ones {new:.3f}")
 
 # %% [markdown]
-# The anchor holds: the stronger it is, the less is learned of what is new. Old classes gain next to
-# nothing from it here, so this idea fails its first test, in seconds and not in days: it keeps the
-# probabilities of a small network that was never sure of its old classes. RebLL adds a memory, and
-# weights that let negatives count. Whether a difference is one at all is a question for validation
-# images and several seeds: [Compare methods](compare_methods.md).
+# The stronger the anchor, the less is learned of new classes. Old classes hardly gain from it here, so
+# this idea fails its first test, in seconds and not in days: it preserves the probabilities of a small
+# network that was never sure of its old classes. RebLL adds a memory, and weights in the loss that
+# rebalance positives and negatives. Whether a difference is real is a question for validation images
+# and several seeds: [Compare methods](compare_methods.md).
 #
 # An entry point in the `pyproject.toml` of your package makes the method known to `rebll run`, `rebll
 # table` and `--help`: [A method of your own](../own-method.md).

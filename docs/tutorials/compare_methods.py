@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Compare methods, and read the report
 #
-# You run four methods with three seeds each, read the table with its deviations and significance, and
-# look at the figures of the report. The stream is small, so that this takes seconds; a real one
-# differs in the numbers, not in the commands.
+# Run four methods with three seeds each, read the table with deviations and significance, and look at
+# the figures of the report. The stream is small, so that this takes seconds; a real one differs in the
+# numbers, not in the commands.
 
 # %%
 import os
@@ -43,8 +43,8 @@ done = rebll(["table", "recipe.yaml", "--folder", "runs", "--jobs", "1"])
 #   other networks.
 # - **Last mAP** is after the last experience, **Avg mAP** the mean over all. A method can be good
 #   early and forget: look at both.
-# - **CF1, OF1, FPR** are of decisions at a threshold of 0.8. A method that is never sure has a low F1
-#   with a good mAP; one that calls everything has a high FPR.
+# - **CF1, OF1, FPR** measure decisions at a threshold of 0.8. A method with low scores has a low F1
+#   even if its mAP is good; one that predicts everything has a high FPR.
 # - The best value of a column is in brackets. With three seeds the paired t-test finds only large
 #   differences; no mark does not mean equal.
 #

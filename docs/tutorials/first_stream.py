@@ -1,9 +1,8 @@
 # %% [markdown]
 # # A first stream, and RebLL
 #
-# You see what a stream with partial labels looks like, what plain training makes of it, and what
-# changes when RebLL is plugged into the same strategy. Everything is drawn and computed here; nothing
-# is downloaded.
+# What a stream with partial labels looks like, how plain training fails on it, and what changes when
+# RebLL is plugged into the same strategy. Everything is drawn and computed here; nothing is downloaded.
 
 # %%
 import matplotlib.pyplot as plt
@@ -38,10 +37,10 @@ for experience in benchmark.train_stream:
 # %% [markdown]
 # ## A label is 1, 0 or NaN
 #
-# Pictures of an experience are annotated for its own classes. What else they show, nobody has said:
-# these labels are NaN, *unknown*, which is not the same as absent. Here are four pictures of the
-# second experience, which brings the classes 10 to 14. Green is annotated; grey is in the picture,
-# and training is not told.
+# Pictures of an experience are annotated for its own classes only. All other labels are NaN,
+# *unknown*, which is not the same as absent. Here are four pictures of the second experience, which
+# brings the classes 10 to 14. Green classes are annotated; grey ones are in the picture, but their
+# labels are hidden from training.
 
 # %%
 second = benchmark.train_stream[1]
@@ -98,10 +97,10 @@ for step in plain_steps:
 #
 # ## The same strategy with RebLL
 #
-# One more plugin. It lets go of positives earlier, distils the previous model's answers about old
-# classes, and keeps 40 pictures whose missing labels it fills in. `alpha` and `lambda_akd` are those
-# of this library's demo: a small network that learns its features along the way needs more weight on
-# what is new than the paper's pretrained one.
+# One more plugin. It down-weights positives that are already learned, distils the previous model's
+# outputs for old classes, and keeps 40 pictures whose missing labels it fills in. `alpha` and
+# `lambda_akd` are those of this library's demo: a small network trained from scratch needs more weight
+# on new classes than the paper's pretrained one.
 
 # %%
 rebll, rebll_steps = learn(RebLLPlugin(mem_size=40, alpha=0.6, lambda_akd=0.3))
@@ -118,8 +117,8 @@ panels[0].legend()
 plt.show()
 
 # %% [markdown]
-# One number hides what happened. Here is the average precision of the ten classes that came first and
-# of the ten that came later:
+# One number does not show where the difference is. Here is the average precision of the ten classes
+# that came first and of the ten that came later:
 
 # %%
 for label, strategy in (("plain training", plain), ("RebLL", rebll)):
@@ -128,8 +127,8 @@ for label, strategy in (("plain training", plain), ("RebLL", rebll)):
     print(f"{label:>14}: first ten {first:.3f}, later ten {later:.3f}")
 
 # %% [markdown]
-# Plain training is good at what came last and has lost much of what came first; RebLL keeps more of
-# the old, and pays for it with a part of the new.
+# Plain training is good at the last classes and has forgotten much of the first; RebLL keeps more of
+# the old classes, and learns less of the new ones.
 #
 # This is one seed of a network that begins with random weights: enough to see what happens, too
 # little to compare methods. How that is done is in [Compare methods, and read the

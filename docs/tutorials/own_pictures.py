@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Your own pictures
 #
-# You teach a `Learner` two months of pictures, ask it about new ones, find a label that is wrong, and
-# take something back. Drawn scenes stand for your photographs.
+# Teach a `Learner` two months of pictures, ask it about new ones, find a wrong label, and make it
+# forget a class. Drawn scenes take the place of your photographs.
 
 # %%
 import csv
@@ -74,8 +74,7 @@ for panel, (file, found) in zip(panels, learner.predict(new).items(), strict=Tru
 plt.show()
 
 # %% [markdown]
-# It knows five shapes only; of the others it says nothing. How good it is on pictures kept aside,
-# `evaluate` says:
+# It knows five shapes only and ignores the others. `evaluate` measures it on pictures kept aside:
 
 # %%
 with open(work / "april" / "labels.csv") as file:
@@ -90,8 +89,9 @@ print(learner.evaluate(work / "kept_aside.csv", images=work / "april" / "images"
 # %% [markdown]
 # ## A wrong label
 #
-# Somebody slips: a picture with a pinwheel is said to have none. `correct` changes labels of pictures
-# that were learned before, here to plant the error; it is exact, as if the table had always said so.
+# Suppose a picture with a pinwheel was labelled as having none. `correct` changes labels of pictures
+# that were learned before, here to plant this error; the result is exactly as if the table had always
+# said so.
 
 # %%
 april = list(csv.reader((work / "april.csv").read_text().splitlines()))[1:]
@@ -101,8 +101,8 @@ slip = {"table": work / "slip.csv", "images": work / "april" / "images", "about"
 print(victim, "->", learner.correct(**slip))
 
 # %% [markdown]
-# `audit` lists labels that contradict what a head says that had not learned from the picture, the
-# strongest contradictions first.
+# `audit` lists labels that contradict the prediction of a head that had not learned from the picture,
+# the strongest contradictions first.
 
 # %%
 suspects = learner.audit(count=None)

@@ -65,6 +65,14 @@ class FrozenFeatures:
         weights: Name, source and hash of the backbone's weights, for result files.
         windows: Whether there are features of windows.
         files: Where the features of the sources so far are kept.
+
+    >>> import tempfile
+    >>> from rebll_avalanche import MultiLabelScenes
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     features = FrozenFeatures("tf_efficientnet_lite0", image_size=64, folder=folder)
+    ...     benchmark = MultiLabelScenes("B10-C10", train_size=20, test_size=10, features=features)
+    ...     benchmark.train_stream[0].dataset[0][0].shape
+    torch.Size([1280])
     """
 
     def __init__(

@@ -11,6 +11,7 @@ from avalanche.benchmarks.scenarios.dataset_scenario import DatasetExperience
 from avalanche.benchmarks.scenarios.generic_scenario import CLScenario, EagerCLStream
 from avalanche.benchmarks.utils.data import AvalancheDataset
 from avalanche.benchmarks.utils.transform_groups import TransformGroups
+from PIL import Image
 from torch import Tensor
 
 from rebll_avalanche.arguments import check_callable, check_number, check_path
@@ -24,11 +25,13 @@ from rebll_avalanche.benchmarks.targets import LabelView, MultiLabelTargets
 from rebll_avalanche.benchmarks.transforms import (
     LARGEST_SIDE,
     Transform,
+    as_pillow,
     evaluation_transform,
     first_size,
     for_pictures,
     to_unit_range,
 )
+from rebll_avalanche.errors import MissingFileError, PictureError
 from rebll_avalanche.labels import UNKNOWN
 from rebll_avalanche.scenario import ClassOrder, Experiences, Scenario
 from rebll_avalanche.words import brief, check_choice, check_class_names
@@ -93,6 +96,14 @@ class MultiLabelExperience(DatasetExperience):
         if not isinstance(files, ImageFiles):
             return None
         return [files.path(index).name for index in self.image_indices.tolist()]
+
+    def picture(self, sample: int) -> Image.Image | None:
+        """The picture of a sample, also where the model gets its features; None if there is none."""
+        source = getattr(self._source, "files", None) or self._source
+        try:
+            return as_pillow(source[int(self.image_indices[sample])]) if source.pictures else None
+        except (PictureError, MissingFileError):  # the features of a file may outlive it
+            return None
 
     @property
     def full_targets(self) -> Tensor:

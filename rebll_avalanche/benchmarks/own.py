@@ -67,6 +67,15 @@ def from_csv(
     Raises:
         MissingFileError: When the file or an image is missing.
         TableError: When the file has another format, or a name is not in ``class_names``.
+
+    >>> import tempfile
+    >>> from rebll_avalanche import MultiLabelScenes
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     MultiLabelScenes(train_size=40, test_size=20).write_csv(folder)
+    ...     table, images = f"{folder}/labels.csv", f"{folder}/images"
+    ...     benchmark = from_csv(table, images=images, scenario="B10-C5", image_size=32)
+    ...     len(benchmark.train_stream), benchmark.train_stream[0].dataset[0][0].shape
+    (3, torch.Size([3, 32, 32]))
     """
     table = read_csv(labels, images=images, about=about)
     return _streams(table, class_names, scenario, test_size=test_size, seed=seed, **options)
@@ -90,6 +99,15 @@ def from_table(
         class_names: The names that may occur; for a label matrix, the names of its columns.
         about: See :func:`from_csv`.
         **options: See :func:`from_csv`.
+
+    >>> import numpy as np
+    >>> pictures = list(np.zeros((8, 32, 32, 3), dtype=np.uint8))
+    >>> labels = np.tile(np.eye(4), (2, 1))
+    >>> benchmark = from_table(
+    ...     (pictures, labels), class_names=["bus", "car", "dog", "tree"], scenario="B2-C1", test_size=0.5
+    ... )
+    >>> len(benchmark.train_stream)
+    3
     """
     read = read_table(table, images=images, about=about, class_names=class_names)
     return _streams(read, class_names, scenario, **options)

@@ -62,6 +62,13 @@ class RidgeLearner:
         intercept: Fit an intercept.
         weighting: ``"equal"``, or ``"inverse_sqrt"``: an image's weight is the mean of
             ``1 / sqrt(images of the class)`` over its classes, relative to the mean over all classes.
+
+    >>> vectors, labels = torch.eye(4).repeat(5, 1), torch.eye(4).repeat(5, 1)
+    >>> learner = RidgeLearner(num_features=4, gamma=0.1)
+    >>> learner.learn(vectors, labels[:, :2])  # later: more vectors, more columns, NaN for unknown
+    >>> learner.learn(vectors[2:4], labels[2:4])
+    >>> learner.solve()(vectors[:1]).sigmoid().argmax().item()
+    0
     """
 
     num_features: InitVar[int]

@@ -26,6 +26,9 @@ def start() -> bool:
 
     Returns:
         Whether this process is one of a job.
+
+    >>> start()  # no launcher has started this process
+    False
     """
     if active():
         return True

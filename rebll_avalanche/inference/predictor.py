@@ -133,6 +133,18 @@ def load_run(folder: str | Path) -> TrainedModel:
         DamagedError: When its files are damaged, or its weights are not finite.
         UnsafeError: When the folder contains a link.
         ValueError: When it was not trained on images.
+
+    >>> import tempfile
+    >>> from rebll_avalanche import run_experiment
+    >>> from rebll_avalanche.configuration.config import Config
+    >>> scenes = {"name": "scenes", "train_size": 40, "test_size": 20, "scenario": "B10-C10"}
+    >>> settings = {"benchmark": scenes, "training": {"epochs": 1}}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     steps = run_experiment(Config.from_dict(settings), Path(folder))
+    ...     model = load_run(folder)
+    >>> [labels] = model.predict([Image.new("RGB", (48, 48))])
+    >>> len(labels)  # a probability per class
+    20
     """
     check_path("folder", folder, needed=True)
     with inference_only():

@@ -33,6 +33,12 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
     Attributes:
         classes_: Of a vector, its classes; of a matrix, the names of its columns, from 0 if nobody gave any.
         n_features_in_: Length of the vectors.
+
+    >>> x, y = np.eye(4).repeat(5, axis=0), np.eye(4).repeat(5, axis=0)  # 20 vectors, 4 classes
+    >>> estimator = RidgeMultiLabel(gamma=0.1).partial_fit(x, y[:, :2])
+    >>> later = np.where(np.arange(4) < 2, np.nan, y)  # two more classes; the first two are unknown
+    >>> estimator.partial_fit(x, later).predict(x[:1])
+    array([[1, 0, 0, 0]])
     """
 
     def __init__(

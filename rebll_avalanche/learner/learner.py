@@ -75,6 +75,13 @@ class Learner:
             pictures, megabytes such as ``"16 MB"``, or 0 for none.
         **options: Parameters of the method, such as ``mem_size``: a number of pictures in memory, or
             megabytes such as ``"20 MB"``.
+
+    >>> from rebll_avalanche.benchmarks.drawing import draw_scenes
+    >>> scenes = draw_scenes(24, 48, 0, 0)
+    >>> learner = Learner(image_size=64)
+    >>> lesson = learner.learn((list(scenes.images), scenes.labels[:, :2]), class_names=["a", "b"])
+    >>> learner.class_names
+    ('a', 'b')
     """
 
     config: Config

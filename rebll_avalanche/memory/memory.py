@@ -41,6 +41,15 @@ class Memory:
     Args:
         mem_size: Maximum number of images.
         policy: Which images stay: a sampling policy, or its name.
+
+    >>> from rebll_avalanche import multilabel_benchmark
+    >>> x, y = torch.rand(8, 4), torch.eye(4).repeat(2, 1)  # 8 vectors, 4 classes
+    >>> benchmark = multilabel_benchmark((x, y), (x, y), "B2-C2")
+    >>> memory = Memory(mem_size=3)
+    >>> entered = memory.update(benchmark.train_stream[0])
+    >>> images, labels = memory.draw(batch_size=2)
+    >>> len(memory), images.shape, labels.shape
+    (3, torch.Size([2, 4]), torch.Size([2, 4]))
     """
 
     def __init__(self, mem_size: int, policy: str | SamplingPolicy = "reservoir") -> None:

@@ -53,6 +53,11 @@ class Method:
         head: The head of its network.
         joint: Trained once on all classes with all labels: an upper bound, not a continual learner.
         offers: Names of the parameters that a configuration may set; all plain ones by default.
+
+    >>> from rebll_avalanche import RebLL
+    >>> method = Method("RebLL, alpha 0.6", partial(RebLL, alpha=0.6))
+    >>> method.parameters["alpha"].default
+    0.6
     """
 
     label: str
@@ -99,6 +104,11 @@ def register(name: str, build: Method | Callable[..., Any], **about: Any) -> Met
 
     Raises:
         ValueError: When the name is already in use.
+
+    >>> from rebll_avalanche import RebLL
+    >>> register("rebll-gentle", partial(RebLL, alpha=0.6), label="RebLL, alpha 0.6").label
+    'RebLL, alpha 0.6'
+    >>> del METHODS["rebll-gentle"]  # so that this example can run again
     """
     if not isinstance(name, str) or not name:
         raise TypeError(f"the name of a method must be a text, got {brief(name)}")
@@ -134,6 +144,11 @@ def get_method(name: str) -> Method:
 
     Raises:
         ValueError: Listing the names that exist, closest first.
+
+    >>> get_method("lwf").label
+    'LwF'
+    >>> get_method("rebll").parameters["alpha"].default
+    1.2
     """
     if not isinstance(name, str):
         raise TypeError(f"the name of a method must be a text, got {brief(name)}")

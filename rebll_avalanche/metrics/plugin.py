@@ -268,6 +268,11 @@ def multilabel_metrics(**options: Unpack[MetricOptions]) -> list[PluginMetric]:
         **options: ``thresholds`` above which a class counts as predicted (0.8 and 0.5); ``per_class``
             and ``experience`` for more keys; ``class_names``; ``ties``. See
             :class:`~rebll_avalanche.metrics.MultiLabelMetrics`.
+
+    >>> from avalanche.training.plugins import EvaluationPlugin
+    >>> evaluator = EvaluationPlugin(*multilabel_metrics(thresholds=(0.5,)), loggers=[])
+    >>> [str(metric) for metric in evaluator.metrics]
+    ['MultiLabelMetrics']
     """
     return [MultiLabelMetrics(**options)]
 
@@ -285,6 +290,17 @@ def multilabel_evaluator(
         loss: Include the loss, per training epoch and per evaluation.
         loggers: As for ``EvaluationPlugin``.
         **options: See :func:`multilabel_metrics`.
+
+    >>> import torch
+    >>> from rebll_avalanche import RebLL, build_model, build_optimizer, multilabel_benchmark, read_metrics
+    >>> x, y = torch.rand(8, 4), torch.eye(4).repeat(2, 1)  # 8 vectors, 4 classes
+    >>> model, evaluator = build_model("vector", in_features=4), multilabel_evaluator(thresholds=(0.5,))
+    >>> strategy = RebLL(model=model, optimizer=build_optimizer(model), evaluator=evaluator)
+    >>> benchmark = multilabel_benchmark((x, y), (x, y), "B2-C2")
+    >>> losses = strategy.train(benchmark.train_stream[0])
+    >>> found = read_metrics(strategy.eval([benchmark.test_stream[0]]))
+    >>> {"mAP", "CF1@0.5", "OF1@0.5", "FPR@0.5"} <= found.keys()
+    True
     """
     own = multilabel_metrics(**options)
     for metric in metrics:
@@ -316,7 +332,18 @@ def multilabel_metric(evaluator: EvaluationPlugin) -> MultiLabelMetrics:
 
 
 def last_evaluation(evaluator: EvaluationPlugin) -> Evaluation:
-    """Scores, truth and per-class metrics of the last ``strategy.eval``."""
+    """Scores, truth and per-class metrics of the last ``strategy.eval``.
+
+    >>> import torch
+    >>> from rebll_avalanche import RebLL, build_model, build_optimizer, multilabel_benchmark, run_stream
+    >>> x, y = torch.rand(8, 4), torch.eye(4).repeat(2, 1)  # 8 vectors, 4 classes
+    >>> model = build_model("vector", in_features=4)
+    >>> strategy = RebLL(model=model, optimizer=build_optimizer(model))
+    >>> steps = run_stream(strategy, multilabel_benchmark((x, y), (x, y), "B2-C2"))
+    >>> evaluation = last_evaluation(strategy.evaluator)
+    >>> evaluation.scores.shape, len(evaluation.metrics.average_precision)
+    (torch.Size([8, 4]), 4)
+    """
     evaluation = multilabel_metric(evaluator).last
     if evaluation is None:
         raise ValueError("there has been no evaluation yet; call strategy.eval(...) first")

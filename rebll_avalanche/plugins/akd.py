@@ -41,6 +41,16 @@ class AKDPlugin(TaughtPlugin, supports_distributed=True):  # type: ignore[call-a
             shrink at every experience.
         reduction: ``"mean"`` over each term's classes, or ``"class_sum"`` as printed.
         detach_weight: Stop the gradient through the weight ``(1 - p)^g``.
+
+    >>> import torch
+    >>> from rebll_avalanche import build_model, build_optimizer, multilabel_benchmark, run_stream
+    >>> from rebll_avalanche.strategies.template import FineTuning
+    >>> x, y = torch.rand(8, 4), torch.eye(4).repeat(2, 1)  # 8 vectors, 4 classes
+    >>> model, akd = build_model("vector", in_features=4), AKDPlugin(alpha=0.6)
+    >>> strategy = FineTuning(model=model, optimizer=build_optimizer(model), plugins=[akd])
+    >>> steps = run_stream(strategy, multilabel_benchmark((x, y), (x, y), "B2-C2"))
+    >>> akd.distils, akd.old_classes  # in the second experience
+    (True, 2)
     """
 
     alpha: float = 1.2

@@ -39,6 +39,16 @@ class ClosedFormPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
 
     Args:
         **options: Parameters of ``RidgeLearner``, which documents them.
+
+    >>> import torch
+    >>> from rebll_avalanche import build_model, build_optimizer, multilabel_benchmark, run_stream
+    >>> from rebll_avalanche.strategies.template import FineTuning
+    >>> x, y = torch.eye(4).repeat(5, 1), torch.eye(4).repeat(5, 1)  # 20 vectors, 4 classes
+    >>> model, plugin = build_model("vector", in_features=4), ClosedFormPlugin(gamma=0.1)
+    >>> strategy = FineTuning(model=model, optimizer=build_optimizer(model), plugins=[plugin])
+    >>> steps = run_stream(strategy, multilabel_benchmark((x, y), (x, y), "B2-C2"))
+    >>> steps[-1].metrics["mAP"]
+    1.0
     """
 
     @takes_also(RidgeLearner, without=("num_features",))

@@ -59,6 +59,20 @@ class RebLLPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[
             With the previous model this changes nothing; a closed-form teacher restores what the
             student has forgotten and initialises the new classes.
         **options: Parameters of the two classes.
+
+    >>> import torch
+    >>> from avalanche.training import Naive
+    >>> from rebll_avalanche import PartialLabelBCE, build_model, build_optimizer
+    >>> from rebll_avalanche import multilabel_benchmark, multilabel_evaluator, run_stream
+    >>> x, y = torch.rand(8, 4), torch.eye(4).repeat(2, 1)  # 8 vectors, 4 classes
+    >>> model = build_model("vector", in_features=4)
+    >>> strategy = Naive(
+    ...     model=model, optimizer=build_optimizer(model), criterion=PartialLabelBCE(),
+    ...     plugins=[RebLLPlugin(mem_size=4)], evaluator=multilabel_evaluator(),
+    ... )
+    >>> steps = run_stream(strategy, multilabel_benchmark((x, y), (x, y), "B2-C2"))
+    >>> [step.classes_seen for step in steps]
+    [2, 4]
     """
 
     parts = (AKDPlugin, OnlineRelabelPlugin)

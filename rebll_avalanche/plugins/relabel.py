@@ -58,6 +58,16 @@ class OnlineRelabelPlugin(TaughtPlugin, supports_distributed=True):  # type: ign
         policy: Which images stay in memory.
         reduction: ``"mean"`` over classes, or ``"class_sum"`` as printed.
         detach_weight: Stop the gradient through the weight ``p^b``.
+
+    >>> import torch
+    >>> from rebll_avalanche import build_model, build_optimizer, multilabel_benchmark, run_stream
+    >>> from rebll_avalanche.strategies.template import FineTuning
+    >>> x, y = torch.rand(8, 4), torch.eye(4).repeat(2, 1)  # 8 vectors, 4 classes
+    >>> model, relabel = build_model("vector", in_features=4), OnlineRelabelPlugin(mem_size=3)
+    >>> strategy = FineTuning(model=model, optimizer=build_optimizer(model), plugins=[relabel])
+    >>> steps = run_stream(strategy, multilabel_benchmark((x, y), (x, y), "B2-C2"))
+    >>> len(relabel.memory), relabel.memory.labels.isnan().any().item()  # every label is filled in
+    (3, False)
     """
 
     mem_size: int = 40

@@ -47,6 +47,12 @@ def build_optimizer(
         weight_decay: For matrices and kernels only.
         backbone_lr_scale: Learning rate of the backbone, as a multiple of ``lr``.
         decay_head: Decay the head as well.
+
+    >>> from rebll_avalanche import build_model
+    >>> model = build_model("vector", in_features=4, hidden_layer=8)
+    >>> optimizer = build_optimizer(model, lr=0.01, backbone_lr_scale=0.1)
+    >>> sorted({(group["lr"], group["weight_decay"]) for group in optimizer.param_groups})
+    [(0.001, 0.0), (0.001, 0.0001), (0.01, 0.0)]
     """
     check_choice("name", name, tuple(OPTIMIZERS))
     check_kind("model", model, nn.Module, "a torch module")
@@ -80,6 +86,18 @@ class SchedulePlugin(SupervisedPlugin, supports_distributed=True):  # type: igno
         later_backbone_lr_scale: Multiplies the backbone's learning rate once more, for optimizers of
             :func:`build_optimizer`. A backbone trained at its initial rate in later experiences forgets
             more than any loss can prevent.
+
+    >>> import torch
+    >>> from rebll_avalanche import build_model, build_optimizer, multilabel_benchmark, run_stream
+    >>> from rebll_avalanche.strategies.template import FineTuning
+    >>> x, y = torch.rand(8, 4), torch.eye(4).repeat(2, 1)  # 8 vectors, 4 classes
+    >>> model = build_model("vector", in_features=4)
+    >>> optimizer = build_optimizer(model, lr=0.1)
+    >>> slower = SchedulePlugin(schedule="constant", later_lr_scale=0.5)
+    >>> strategy = FineTuning(model=model, optimizer=optimizer, plugins=[slower])
+    >>> steps = run_stream(strategy, multilabel_benchmark((x, y), (x, y), "B2-C2"))
+    >>> optimizer.param_groups[0]["lr"]  # in the second experience
+    0.05
     """
 
     schedule: str = "onecycle"

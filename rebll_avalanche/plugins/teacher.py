@@ -25,6 +25,13 @@ class Teacher:
 
     Attributes:
         calibrated: Whether its probabilities are calibrated, not shrunk by its training loss.
+
+    >>> from types import SimpleNamespace
+    >>> strategy, teacher = SimpleNamespace(model=nn.Linear(4, 2)), Teacher()
+    >>> teacher.end_experience(strategy)  # copies the model
+    >>> teacher.begin_experience(strategy)
+    >>> teacher.logits(torch.rand(3, 4)).shape
+    torch.Size([3, 2])
     """
 
     calibrated = False
@@ -85,6 +92,14 @@ class TaughtPlugin(SupervisedPlugin):
     Attributes:
         teacher: The previous model, shared with the strategy's other plugins.
         old_classes: Number of classes of earlier experiences; theirs are the first columns.
+
+    >>> class Anchor(TaughtPlugin):
+    ...     def before_backward(self, strategy, **kwargs):
+    ...         if self.distils:  # not in the first experience
+    ...             before, now = self.old_logits(strategy)
+    ...             strategy.loss += (now - before).square().mean()
+    >>> Anchor().distils
+    False
     """
 
     def __init__(self) -> None:

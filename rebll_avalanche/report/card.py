@@ -7,6 +7,7 @@ from html import escape
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rebll_avalanche.report.names import percent
+from rebll_avalanche.report.one_run import class_rows
 from rebll_avalanche.report.runs import Run
 from rebll_avalanche.words import printable
 
@@ -29,10 +30,12 @@ def cards(run: Run) -> dict[str, str]:
         "benchmark": {"name": "unknown", "scenario": "unknown", "mode": "overlap"}
         | config.get("benchmark", {}),
         "backbone": config.get("model", {}).get("backbone", "unknown"),
-        "weights": config.get("model", {}).get("pretrained") or "none: trained from nothing",
+        "weights": config.get("model", {}).get("pretrained") or "none: trained from scratch",
         "stream": config.get("evaluation", {}).get("stream", "test"),
         "classes": sorted(last.per_class_ap.items(), key=lambda pair: pair[1]),
         "thresholds": config.get("evaluation", {}).get("thresholds", []),
+        "images": {row.name: row.present for row in class_rows(run, ())},
+        "preparation": _preparation(run),
         "measured": lambda name: percent(last.metrics.get(name)),
         "percent": percent,
         "minutes": sum(step.seconds for step in run.steps) / 60,
@@ -41,6 +44,15 @@ def cards(run: Run) -> dict[str, str]:
     return {
         name: environment.get_template(template).render(known) for name, template in CARDS.items()
     }
+
+
+def _preparation(run: Run) -> str:
+    seconds = run.preparation
+    return (
+        ""
+        if seconds is None
+        else f"; reading images and computing features took {seconds / 60:.1f} more"
+    )
 
 
 def _plain(value: object) -> object:

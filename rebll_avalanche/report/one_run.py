@@ -37,6 +37,7 @@ class WorstImage:
 
     Attributes:
         name: Its file, or its number among the test images.
+        picture: A small JPEG, if the run has kept one.
         missed: Present classes that were not predicted, with their scores.
         wrong: Absent classes that were predicted, with their scores.
     """
@@ -44,6 +45,7 @@ class WorstImage:
     name: str
     missed: list[tuple[str, float]]
     wrong: list[tuple[str, float]]
+    picture: bytes | None = None
 
 
 def class_rows(run: Run, thresholds: Sequence[float]) -> list[ClassRow]:
@@ -65,23 +67,41 @@ def class_rows(run: Run, thresholds: Sequence[float]) -> list[ClassRow]:
     return rows
 
 
+def worst_rows(
+    scores: np.ndarray, truth: np.ndarray, threshold: float, count: int = WORST
+) -> list[int]:
+    """Rows of images with a wrong decision, the least probable labels first."""
+    likely = np.clip(np.where(truth == 1, scores, 1 - scores.astype(np.float64)), 1e-7, 1)
+    surprise = np.where(np.isnan(truth), 0.0, -np.log(likely)).sum(axis=1)
+    decided_wrong = (_missed(scores, truth, threshold) | _wrong(scores, truth, threshold)).any(1)
+    order = np.argsort(-surprise, kind="stable")
+    return [int(row) for row in order[decided_wrong[order]][:count]]
+
+
 def worst_images(run: Run, threshold: float, count: int = WORST) -> list[WorstImage]:
     """Images with a wrong prediction, those with the least probable labels first."""
     if run.scores is None:
         return []
-    scores, truth = run.scores["scores"].astype(np.float64), run.scores["truth"]
+    scores, truth = run.scores["scores"], run.scores["truth"]
     names = run.scores.get("image_names", [f"image {row}" for row in range(len(scores))])
     classes = run.scores["class_names"].tolist()
-    likelihood = np.clip(np.where(truth == 1, scores, 1 - scores), 1e-7, 1)
-    loss = np.where(np.isnan(truth), 0.0, -np.log(likelihood)).sum(axis=1)
-    missed, wrong = (truth == 1) & (scores <= threshold), (truth == 0) & (scores > threshold)
+    missed, wrong = _missed(scores, truth, threshold), _wrong(scores, truth, threshold)
 
     def scored(row: int, which: np.ndarray) -> list[tuple[str, float]]:
         return [(classes[column], float(scores[row, column])) for column in which[row].nonzero()[0]]
 
-    order = np.argsort(-loss, kind="stable")
-    worst = order[(missed | wrong).any(axis=1)[order]][:count]
-    return [WorstImage(str(names[row]), scored(row, missed), scored(row, wrong)) for row in worst]
+    return [
+        WorstImage(str(names[row]), scored(row, missed), scored(row, wrong), run.pictures.get(row))
+        for row in worst_rows(scores, truth, threshold, count)
+    ]
+
+
+def _missed(scores: np.ndarray, truth: np.ndarray, threshold: float) -> np.ndarray:
+    return (truth == 1) & (scores <= threshold)
+
+
+def _wrong(scores: np.ndarray, truth: np.ndarray, threshold: float) -> np.ndarray:
+    return (truth == 0) & (scores > threshold)
 
 
 def _share(part: int, whole: int) -> float | None:

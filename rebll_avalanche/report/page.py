@@ -14,7 +14,7 @@ from rebll_avalanche.files import replacing, write_text
 from rebll_avalanche.report.groups import Setting, settings_of
 from rebll_avalanche.report.names import percent
 from rebll_avalanche.report.runs import Run
-from rebll_avalanche.report.sections import Panel, Section, sections_of
+from rebll_avalanche.report.sections import Panel, Section, embedded_picture, sections_of
 from rebll_avalanche.report.style import THEME, inline_svg, looks, svg_text
 from rebll_avalanche.report.table import Table, setting_table
 
@@ -67,7 +67,7 @@ def write_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"svg": _svg, "percent": percent}
+    environment.filters |= {"svg": _svg, "percent": percent, "jpeg": embedded_picture}
     page = environment.get_template("report.html").render(
         chapters=chapters, theme=THEME, runs=runs, left_out=left_out
     )

@@ -21,6 +21,7 @@ from rebll_avalanche.run_files import (
     CONFIG,
     MEMORY,
     METRICS,
+    PICTURE,
     SAME_BITS,
     SAME_EXPERIMENT,
     SCORES,
@@ -36,6 +37,8 @@ DECISIONS = ("benchmark", "model", "method", "training", "evaluation")
 SHARED = ("benchmark.", "model.backbone", "model.pretrained", "evaluation.stream")
 # First bytes of files that a page may embed, by suffix.
 PICTURES = {".jpg": b"\xff\xd8\xff", ".png": b"\x89PNG\r\n\x1a\n"}
+# Bytes of a thumbnail in scores.npz: one of 96 px has a few thousand.
+LARGEST_PICTURE = 50_000
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,19 @@ class Run:
         return stored
 
     @cached_property
+    def pictures(self) -> dict[int, bytes]:
+        """Small JPEGs that the run has kept of test images, by row of :attr:`scores`."""
+        made = {}
+        for name, content in (self.scores or {}).items():
+            row = name.removeprefix(PICTURE)
+            if row == name:
+                continue
+            made[int(row) if row.isdecimal() else -1] = jpeg = content.tobytes()
+            if -1 in made or not jpeg.startswith(PICTURES[".jpg"]) or len(jpeg) > LARGEST_PICTURE:
+                raise UnsafeError(f"{self.folder / SCORES}: {name!r} is not a small picture")
+        return made
+
+    @cached_property
     def memory(self) -> dict[str, np.ndarray] | None:
         """``labels``, ``provenance``, ``experience`` and ``class_ends``; None without a memory."""
         stored = _arrays(self.folder / MEMORY, "labels", "provenance", "experience", "class_ends")
@@ -196,7 +212,7 @@ def read_run(folder: str | Path) -> Run:
         raise DamagedError(f"{config}: the seed must be a number, not {run.config['seed']!r}")
     check_manifest(folder)
     # Read now, so that a damaged file excludes its run and not the whole page.
-    _ = run.scores, run.memory, run.cams
+    _ = run.scores, run.pictures, run.memory, run.cams
     return run
 
 

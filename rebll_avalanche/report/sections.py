@@ -307,8 +307,12 @@ def _cam(run: Run, record: dict[str, Any]) -> dict[str, Any]:
 
     def embedded(name: str) -> str:
         path = run.folder / CAMS / name
-        kind = "png" if path.suffix == ".png" else "jpeg"
-        return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+        return embedded_picture(path.read_bytes(), "png" if path.suffix == ".png" else "jpeg")
 
     maps = [entry | {"source": embedded(entry["file"])} for entry in record["maps"]]
     return record | {"source": embedded(record["file"]), "maps": maps}
+
+
+def embedded_picture(content: bytes, kind: str = "jpeg") -> str:
+    """A picture as the source of an element."""
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"

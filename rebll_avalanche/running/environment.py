@@ -79,6 +79,13 @@ def seed_everything(seed: int) -> None:
 
     Args:
         seed: The same seed gives bit-identical results on the same machine.
+
+    >>> import torch
+    >>> seed_everything(0)
+    >>> first = torch.rand(2)
+    >>> seed_everything(0)
+    >>> torch.equal(torch.rand(2), first)
+    True
     """
     import numpy as np
     import torch

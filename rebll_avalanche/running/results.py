@@ -16,7 +16,10 @@ from rebll_avalanche.files import replacing, write_text
 from rebll_avalanche.manifest import write_manifest
 from rebll_avalanche.memory import Memory
 from rebll_avalanche.metrics import last_evaluation
-from rebll_avalanche.run_files import MEMORY, METRICS, RESULTS, SCORES
+from rebll_avalanche.metrics.plugin import multilabel_metric
+from rebll_avalanche.picture_store import thumbnail_of
+from rebll_avalanche.report.one_run import worst_rows
+from rebll_avalanche.run_files import MEMORY, METRICS, PICTURE, RESULTS, SCORES
 
 
 def class_average_precision(
@@ -64,21 +67,30 @@ def write_results(folder: Path, records: Sequence[dict[str, Any]]) -> None:
 
 
 def write_scores(
-    folder: Path,
-    evaluator: EvaluationPlugin,
-    class_names: Sequence[str],
-    image_names: Sequence[str] | None = None,
+    folder: Path, evaluator: EvaluationPlugin, class_names: Sequence[str], experience: Any
 ) -> None:
-    """``scores.npz``: the model's scores on the test images of the last experience."""
+    """``scores.npz``: the model's scores on the test images of the last experience.
+
+    Where these are files, their names; where they are pictures, thumbnails of the worst. The report
+    shows what is in this file, and opens no other picture.
+    """
     evaluation = last_evaluation(evaluator)
     scores = evaluation.scores.numpy().astype(np.float32)
-    known = {} if image_names is None else {"image_names": np.array(image_names, dtype=np.str_)}
+    truth = evaluation.truth.numpy().astype(np.float32)
+    more = {}
+    if (names := getattr(experience, "image_names", None)) is not None:
+        more["image_names"] = np.array(names, dtype=np.str_)
+    lowest = min(multilabel_metric(evaluator).thresholds, default=0.5)
+    for row in worst_rows(scores, truth, lowest):
+        picture = experience.picture(row) if hasattr(experience, "picture") else None
+        if picture is not None:
+            more[f"{PICTURE}{row}"] = np.frombuffer(thumbnail_of(picture), np.uint8)
     _write_arrays(
         folder / SCORES,
         scores=scores,
-        truth=evaluation.truth.numpy().astype(np.float32),
+        truth=truth,
         class_names=np.array(list(class_names)[: scores.shape[1]], dtype=np.str_),
-        **known,
+        **more,
     )
 
 

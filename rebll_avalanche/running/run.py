@@ -93,6 +93,17 @@ def run_experiment(
         DivergedError: When training diverges.
         LostRankError: When another process of the same job has ended.
         ValueError: When the folder is in use.
+
+    >>> import tempfile
+    >>> from rebll_avalanche.configuration.config import Config
+    >>> scenes = {"name": "scenes", "train_size": 40, "test_size": 20, "scenario": "B10-C10"}
+    >>> settings = {"benchmark": scenes, "training": {"epochs": 1}}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     steps = run_experiment(Config.from_dict(settings), Path(folder))
+    ...     (Path(folder) / "metrics.jsonl").exists()
+    True
+    >>> [step["classes_seen"] for step in steps]
+    [10, 20]
     """
     if not isinstance(config, Config):
         raise TypeError(f"config must be a Config, got {brief(config)}; see Config.from_dict")
@@ -221,8 +232,7 @@ def learn(
             )
             if not is_first():
                 continue
-            files = getattr(eval_experience, "image_names", None)
-            results.write_scores(folder, strategy.evaluator, names, files)
+            results.write_scores(folder, strategy.evaluator, names, eval_experience)
             results.write_memory(folder, memory, ends)
             results.write_metrics(folder, records)
             if not lost or len(records) == len(pairs):

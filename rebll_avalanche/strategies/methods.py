@@ -27,6 +27,12 @@ class RebLL(MethodStrategy, rebll=RebLLPlugin):
     """RebLL, rebalanced multi-label class-incremental learning; ``mem_size=0`` is "RebLL (AKD)".
 
     Its ``criterion`` is used in evaluation only; training replaces it by L_cls.
+
+    >>> from rebll_avalanche import build_model, build_optimizer
+    >>> model = build_model("vector", in_features=4)
+    >>> strategy = RebLL(model=model, optimizer=build_optimizer(model), mem_size=40, alpha=0.6)
+    >>> strategy.rebll.memory.mem_size
+    40
     """
 
 

@@ -133,6 +133,13 @@ class MethodStrategy(FineTuning):
     Args:
         plugins: Further plugins, called before the method's own.
         **options: Parameters of the parts, and those of :class:`FineTuning`.
+
+    >>> from rebll_avalanche import AKDPlugin, build_model, build_optimizer
+    >>> class Distilled(MethodStrategy, akd=AKDPlugin):
+    ...     '''Fine-tuning with asymmetric distillation.'''
+    >>> model = build_model("vector", in_features=4)
+    >>> Distilled(model=model, optimizer=build_optimizer(model), alpha=0.6).akd.alpha
+    0.6
     """
 
     parts: ClassVar[dict[str, Callable[..., SupervisedPlugin | None]]] = {}

@@ -52,6 +52,11 @@ def read_table(
     Raises:
         TableError: When it cannot be read, with the location, the value and a remedy.
         MissingFileError: When it does not exist.
+
+    >>> import numpy as np
+    >>> table = read_table((["a.jpg", "b.jpg"], np.array([[1, 0], [np.nan, 1]])), class_names=["car", "dog"])
+    >>> table.class_names, table.labels.tolist()
+    (('car', 'dog'), [[1.0, 0.0], [nan, 1.0]])
     """
     check_path("images", images)
     wanted = None if about is None else list_classes(about)

@@ -21,7 +21,8 @@ from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.inference.onnx_export import export_onnx
 from rebll_avalanche.inference.predictor import TrainedModel, load_run
 from rebll_avalanche.models.windows import window_means
-from rebll_avalanche.pictures import read_picture
+from rebll_avalanche.pictures import decode_picture, read_picture
+from rebll_avalanche.report.one_run import WORST
 from rebll_avalanche.running.folder import read_config
 from rebll_avalanche.running.run import run_experiment
 
@@ -145,6 +146,11 @@ def test_a_run_on_maps_of_the_first_part(tmp_path: Path) -> None:
     pictures = [Image.fromarray(picture) for picture in benchmark.scenes["test"].images]
     with np.load(tmp_path / "run" / "scores.npz") as kept:
         said = torch.from_numpy(kept["scores"])
+        # The report shows the worst pictures, not their maps.
+        worst = {int(name[8:]): kept[name] for name in kept.files if name.startswith("picture_")}
+    assert 0 < len(worst) <= WORST
+    for row, small in worst.items():
+        assert decode_picture(small.tobytes()).size == pictures[row].size
     now = trained.scores(trained.prepare(pictures))
     torch.testing.assert_close(now, said.to(now), atol=1e-3, rtol=0)
 

@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torchvision.transforms import v2
 
 from rebll_avalanche.benchmarks import MultiLabelTargets, multilabel_benchmark
@@ -257,3 +258,20 @@ def test_an_empty_experience_is_named():
     split = (np.arange(6.0), labels)
     with pytest.raises(ValueError, match=r"experience 1 of the train stream is empty.*cat, dog"):
         multilabel_benchmark(split, split, "B2-C2", class_names=NAMES)
+
+
+def test_the_picture_of_a_sample_is_there_as_long_as_its_file(tmp_path):
+    files = [tmp_path / f"{number}.png" for number in range(6)]
+    for number, file in enumerate(files):
+        Image.new("RGB", (8, 4), (number, 0, 0)).save(file)
+    split = (files, TRAIN)
+    for features in (None, lambda source: torch.zeros(len(source), 3)):
+        benchmark = multilabel_benchmark(split, split, "B2-C2", features=features)
+        experience = benchmark.test_stream[-1]
+        picture = experience.picture(1)
+        assert picture.size == (8, 4)
+        assert picture.getpixel((0, 0)) == (int(experience.image_indices[1]), 0, 0)
+    files[int(experience.image_indices[1])].unlink()
+    assert experience.picture(1) is None
+    vectors = (np.arange(6.0), TRAIN)
+    assert multilabel_benchmark(vectors, vectors, "B2-C2").test_stream[0].picture(0) is None

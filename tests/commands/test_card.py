@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -21,6 +22,7 @@ def run_folder(tmp_path: Path) -> Path:
         "method": {"name": "lwf"},
         "evaluation": {"stream": "test", "thresholds": [0.8, 0.5]},
         "versions": {"torch": "2.9.9"},
+        "environment": {"preparation_seconds": 30.0},
         "seed": 3,
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
@@ -32,6 +34,9 @@ def run_folder(tmp_path: Path) -> Path:
         "seconds": 90.0,
     }
     (folder / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    truth = np.array([[1, 0, 0], [1, 1, np.nan], [0, 0, 1]], dtype=np.float32)
+    names = np.array(["owl", "<script>|wren", "crow"])
+    np.savez(folder / "scores.npz", scores=truth, truth=truth, class_names=names)
     return folder
 
 
@@ -42,8 +47,8 @@ def test_what_is_known_is_filled_in(run_folder: Path, capsys: pytest.CaptureFixt
     text = model.read_text()
     assert "`lwf`), seed 3" in text
     assert "| 43.2 | 50.0 | 25.0 | - | - | - | - | 6.2 |" in text
-    assert text.index("wren") < text.index("| crow | 50.0 |") < text.index("| owl | 90.0 |")
-    assert "in 1.5 minutes" in text
+    assert text.index("wren") < text.index("| crow | 1 | 50.0 |") < text.index("| owl | 2 | 90.0 |")
+    assert "in 1.5 minutes; reading images and computing features took 0.5 more" in text
     assert "torch 2.9.9" in text
     assert "scenario B2-C1, 3 classes" in data.read_text()
     assert "Stream: once." in data.read_text()
@@ -52,7 +57,7 @@ def test_what_is_known_is_filled_in(run_folder: Path, capsys: pytest.CaptureFixt
 def test_a_name_cannot_become_markup(run_folder: Path) -> None:
     cli.main(["card", str(run_folder)])
     text = (run_folder / "MODEL_CARD.md").read_text()
-    assert r"| &lt;script&gt;\|wren | 12.5 |" in text
+    assert r"| &lt;script&gt;\|wren | 1 | 12.5 |" in text
 
 
 def test_answers_are_not_overwritten(

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from PIL import Image
 from sklearn.metrics import precision_score, recall_score
 
-from rebll_avalanche.errors import DamagedError
+from rebll_avalanche.errors import DamagedError, UnsafeError
+from rebll_avalanche.picture_store import thumbnail_of
 from rebll_avalanche.report import read_runs, write_report
 from rebll_avalanche.report.one_run import class_rows, worst_images
-from rebll_avalanche.report.runs import read_run
+from rebll_avalanche.report.runs import LARGEST_PICTURE, read_run
 
 Write = Callable[..., Path]
 
@@ -59,6 +61,38 @@ def test_worst_images_have_a_wrong_decision_and_the_least_probable_labels_first(
     assert len(worst_images(read_run(folder), 0.5, count=1)) == 1
     unnamed = read_run(_with_scores(tmp_path / "run"))
     assert worst_images(unnamed, 0.5)[0].name == "image 2"
+
+
+def _jpeg() -> np.ndarray:
+    return np.frombuffer(thumbnail_of(Image.new("RGB", (96, 64), "red")), np.uint8)
+
+
+def test_worst_images_are_shown_with_the_pictures_that_the_run_has_kept(
+    tmp_path: Path, write_run: Write
+) -> None:
+    folder = _with_scores(write_run(tmp_path / "run", "lwf"), picture_2=_jpeg())
+    first, second = worst_images(read_run(folder), 0.5)
+    assert first.picture == _jpeg().tobytes()
+    assert second.picture is None
+    page = write_report(read_runs([folder])[0], tmp_path / "one.html").read_text()
+    assert page.count('<img src="data:image/jpeg;base64,') == 1
+
+
+@pytest.mark.parametrize("name", ["picture_0", "picture_x"])
+def test_what_is_no_small_picture_is_not_embedded(
+    tmp_path: Path, write_run: Write, name: str
+) -> None:
+    for content in (
+        np.frombuffer(b"<svg onload=...>", np.uint8),
+        np.concatenate([_jpeg(), np.zeros(LARGEST_PICTURE, np.uint8)]),
+        _jpeg(),
+    ):
+        folder = _with_scores(write_run(tmp_path / str(len(content)), "lwf"), **{name: content})
+        if name == "picture_0" and len(content) == len(_jpeg()):
+            assert read_run(folder).pictures
+        else:
+            with pytest.raises(UnsafeError, match="is not a small picture"):
+                read_run(folder)
 
 
 def test_names_that_do_not_fit_are_refused(tmp_path: Path, write_run: Write) -> None:
