@@ -73,9 +73,9 @@ def worst_rows(
     """Rows of images with a wrong decision, the least probable labels first."""
     likely = np.clip(np.where(truth == 1, scores, 1 - scores.astype(np.float64)), 1e-7, 1)
     surprise = np.where(np.isnan(truth), 0.0, -np.log(likely)).sum(axis=1)
-    decided_wrong = (_missed(scores, truth, threshold) | _wrong(scores, truth, threshold)).any(1)
+    missed, wrong = _decided_wrong(scores, truth, threshold)
     order = np.argsort(-surprise, kind="stable")
-    return [int(row) for row in order[decided_wrong[order]][:count]]
+    return [int(row) for row in order[(missed | wrong).any(1)[order]][:count]]
 
 
 def worst_images(run: Run, threshold: float, count: int = WORST) -> list[WorstImage]:
@@ -85,7 +85,7 @@ def worst_images(run: Run, threshold: float, count: int = WORST) -> list[WorstIm
     scores, truth = run.scores["scores"], run.scores["truth"]
     names = run.scores.get("image_names", [f"image {row}" for row in range(len(scores))])
     classes = run.scores["class_names"].tolist()
-    missed, wrong = _missed(scores, truth, threshold), _wrong(scores, truth, threshold)
+    missed, wrong = _decided_wrong(scores, truth, threshold)
 
     def scored(row: int, which: np.ndarray) -> list[tuple[str, float]]:
         return [(classes[column], float(scores[row, column])) for column in which[row].nonzero()[0]]
@@ -96,12 +96,11 @@ def worst_images(run: Run, threshold: float, count: int = WORST) -> list[WorstIm
     ]
 
 
-def _missed(scores: np.ndarray, truth: np.ndarray, threshold: float) -> np.ndarray:
-    return (truth == 1) & (scores <= threshold)
-
-
-def _wrong(scores: np.ndarray, truth: np.ndarray, threshold: float) -> np.ndarray:
-    return (truth == 0) & (scores > threshold)
+def _decided_wrong(
+    scores: np.ndarray, truth: np.ndarray, threshold: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where a class is missed, and where an absent one is predicted."""
+    return (truth == 1) & (scores <= threshold), (truth == 0) & (scores > threshold)
 
 
 def _share(part: int, whole: int) -> float | None:
