@@ -12,7 +12,12 @@ from rebll_avalanche.closed_form.records import ImageRecords
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.labels import UNKNOWN
 from rebll_avalanche.learner.knowledge import Knowledge
-from rebll_avalanche.learner.quality import ClassQuality, best_thresholds, class_qualities
+from rebll_avalanche.learner.quality import (
+    ClassQuality,
+    best_thresholds,
+    cautious_thresholds,
+    class_qualities,
+)
 from rebll_avalanche.learner.ridge import left_out, records_of, ridge_of
 from rebll_avalanche.words import brief
 
@@ -56,6 +61,22 @@ def with_thresholds(
         know.class_names, mine[:, visible], labels[:, visible], know.visible_thresholds
     )
     return know, tuple(qualities)
+
+
+def with_cautious_thresholds(know: Knowledge, scores: Tensor, labels: Tensor) -> Knowledge:
+    """Thresholds of a method that has no leave-one-out scores, from what it says about a lesson.
+
+    Those of classes that the lesson does not speak about, and those that a person has set, stay.
+
+    Args:
+        know: What was learned.
+        scores: ``[pictures of the lesson, classes that can be named]``.
+        labels: ``[pictures of the lesson, columns]``.
+    """
+    chosen = cautious_thresholds(scores, labels[:, know.visible])
+    thresholds = know.thresholds.clone()
+    thresholds[know.visible] = torch.where(chosen.isnan(), know.visible_thresholds, chosen)
+    return _with_kept(replace(know, thresholds=thresholds), know.kept_thresholds)
 
 
 @dataclass(frozen=True)

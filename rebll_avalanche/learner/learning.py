@@ -12,11 +12,12 @@ from torch import Tensor
 from rebll_avalanche.benchmarks.images import Source
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.labels import UNKNOWN
-from rebll_avalanche.learner.judging import with_thresholds
+from rebll_avalanche.learner.judging import with_cautious_thresholds, with_thresholds
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.lesson import Lesson
 from rebll_avalanche.learner.methods import is_exact
 from rebll_avalanche.learner.pictures import Pictures
+from rebll_avalanche.learner.predicting import answers, build_learned, probabilities
 from rebll_avalanche.tables import AnnotationTable
 from rebll_avalanche.tables.table import check_names
 
@@ -78,5 +79,10 @@ def learned(
     )
     if is_exact(config):
         after, qualities = with_thresholds(after, precision, keys, wide)
-        lesson = replace(lesson, qualities=qualities)
-    return after, lesson
+        return after, replace(lesson, qualities=qualities)
+    network = build_learned(config, after)
+    if isinstance(inputs, Pictures):
+        scores = answers(config, None, network, inputs)
+    else:
+        scores = probabilities(network, torch.stack([inputs[row] for row in range(len(inputs))]))
+    return with_cautious_thresholds(after, scores, wide), lesson

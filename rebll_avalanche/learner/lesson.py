@@ -79,7 +79,8 @@ class Lesson:
             )
         else:
             lines.append(
-                "this method has no such scores of what it has learned: thresholds are 0.5"
+                "this method cannot score a picture without having learned from it: thresholds are 0.5, or "
+                "higher where a class would be called in more of these pictures than show it"
             )
         return printable("\n".join(lines))
 

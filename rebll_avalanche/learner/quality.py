@@ -158,6 +158,34 @@ def best_thresholds(
     return torch.where(both, _shrunk(own, together, positives), even)
 
 
+def cautious_thresholds(probabilities: Tensor, labels: Tensor) -> Tensor:
+    """0.5, or as high as is needed to call no class in more of the pictures than show it.
+
+    For scores of pictures that the model has learned from: they say little about how good a threshold is,
+    but a class that is called almost everywhere would be so in other pictures too.
+
+    Args:
+        probabilities: ``[pictures, classes]``.
+        labels: Of the same shape: 1, 0 and NaN.
+
+    Returns:
+        One per class; NaN for classes that are not annotated.
+
+    >>> scores = torch.tensor([[0.9, 0.4], [0.8, 0.3], [0.6, 0.2], [0.7, 0.1]])
+    >>> cautious_thresholds(scores, torch.tensor([[1.0, 1.0]] + 3 * [[0.0, float("nan")]])).tolist()
+    [0.800000011920929, 0.5]
+    """
+    found = torch.full((labels.shape[1],), torch.nan)
+    for column in range(labels.shape[1]):
+        known = annotated(labels[:, column])
+        if bool(known.any()):
+            scores = probabilities[known, column].sort(descending=True).values
+            shown = int((labels[known, column] == 1).sum())
+            # Called is what lies above the threshold: all but those that may be called.
+            found[column] = max(EVEN, float(scores[shown])) if shown < len(scores) else EVEN
+    return found
+
+
 def _shrunk(chosen: Tensor, prior: Tensor, positives: Tensor) -> Tensor:
     """Between two thresholds, in log-odds, as far from the prior as so many positives can tell."""
     share = positives / (positives + PRIOR_POSITIVES)
