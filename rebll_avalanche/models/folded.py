@@ -98,7 +98,7 @@ class FoldedCopy:
         shared = {id(part): part for part in self.made_of if isinstance(part, Tensor)}
         self.network = copy.deepcopy(backbone, shared)
         # Each folded convolution with the layers that its weights come from.
-        self._folds: list[tuple[nn.Conv2d, nn.Conv2d, nn.BatchNorm2d]] = []
+        self._folds: list[tuple[nn.Conv2d, nn.Conv2d, Any]] = []
         for convolution_name, norm_name in _pairs(backbone, images[:1]):
             norm: Any = backbone.get_submodule(norm_name)
             plain: Any = backbone.get_submodule(convolution_name)
