@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from rebll_avalanche import multilabel_benchmark
+from rebll_avalanche.benchmarks.transforms import resize
 from rebll_avalanche.errors import MissingFileError, PictureError, RebllError
 from rebll_avalanche.inference.predictor import load_run
 from rebll_avalanche.pictures import picture_problem, read_picture, to_rgb
@@ -43,6 +44,21 @@ def test_pictures_stand_upright(photo, tmp_path, suffix, number):
     assert np.array_equal(np.asarray(found), expected)
     assert found.size == ((30, 40) if number > 4 else (40, 30))
     assert to_rgb(found) is found, "it is not turned a second time"
+
+
+def test_of_a_large_photograph_fewer_pixels_are_decoded(photo, tmp_path):
+    """The square that a network gets differs by at most two grey levels."""
+    path, noise = tmp_path / "large.jpg", np.random.default_rng(0).normal(0, 6, (2112, 2816, 1))
+    pixels = np.asarray(photo.resize((2816, 2112), Image.Resampling.BICUBIC)) + noise
+    Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(path, quality=92)
+    found = read_picture(path)
+    assert found.size == (1408, 1056)
+    with Image.open(path) as whole:
+        for side in (96, 224, 448):
+            expected = np.asarray(resize(whole.convert("RGB"), side)).astype(int)
+            assert abs(np.asarray(resize(found, side)) - expected).max() <= 2
+    photo.resize((2816, 1023)).save(path)
+    assert read_picture(path).size == (2816, 1023)
 
 
 def test_sixteen_bits_are_scaled_and_not_cut_off(tmp_path):

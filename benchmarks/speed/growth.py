@@ -26,9 +26,9 @@ from training import EpochClock  # noqa: E402
 from rebll_avalanche import RebLL, build_model, multilabel_benchmark  # noqa: E402
 
 BATCH, SIDE = 32, 16
-CLASSES = (5, 10, 20, 40, 80)
-MEMORIES = (40, 120, 400, 1200, 4000)
-EXPERIENCES = (4, 8, 16, 40)
+CLASSES = (10, 100, 1000)
+MEMORIES = (40, 400, 4000, 20_000, 100_000)
+EXPERIENCES = (4, 10, 40, 100)
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,14 @@ def least(*costs: Cost) -> Cost:
     )
 
 
-def study(rounds: int) -> dict[str, dict[int, Cost]]:
+def study(axes: list[str], rounds: int) -> dict[str, dict[int, Cost]]:
     """The three axes; what is not varied is 20 classes, 2 experiences and 40 images of memory."""
     settings = {
         "classes": [(n, (n, 2, 40, 256)) for n in CLASSES],
-        "memory": [(n, (20, 2, n, 4200)) for n in MEMORIES],
-        "experiences": [(n, (80, n, 40, 128)) for n in EXPERIENCES],
+        "memory": [(n, (20, 2, n, max(n, 400))) for n in MEMORIES],
+        "experiences": [(n, (200, n, 40, 128)) for n in EXPERIENCES],
     }
+    settings = {axis: settings[axis] for axis in axes}
     measure(20, 2, 40, 128)  # warms up
     return {
         axis: {
@@ -136,7 +137,9 @@ def draw(results: dict[str, dict[int, Cost]], path: Path) -> None:
         "memory": ("images in memory", "after the last of 2 experiences"),
         "experiences": ("experiences", "evaluation and relabelling: whole run"),
     }
-    figure, panels = pyplot.subplots(1, 3, figsize=(12, 3.8), sharey=True, constrained_layout=True)
+    figure, panels = pyplot.subplots(
+        1, len(results), figsize=(4 * len(results), 3.8), sharey=True, constrained_layout=True
+    )
     for panel, (axis, costs) in zip(panels, results.items(), strict=True):
         whole = axis == "experiences"
         xs = list(costs)
@@ -168,16 +171,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("outputs/growth.png"))
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("axes", nargs="*", default=["classes", "memory", "experiences"])
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    results = study(arguments.rounds)
+    results = study(arguments.axes, arguments.rounds)
     print("| axis | value | step | evaluation | relabelling | all evaluations | all relabellings |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for axis, costs in results.items():
         for value, cost in costs.items():
             numbers = " | ".join(f"{number:.1f}" for number in vars(cost).values())
             print(f"| {axis} | {value} | {numbers} |")
-    draw(results, arguments.output)
+    if len(results) > 1:
+        draw(results, arguments.output)
 
 
 if __name__ == "__main__":

@@ -91,34 +91,41 @@ class _Depthwise(torch.autograd.Function):
         stride: tuple[int, int],
         around: Around,
     ) -> Tensor:
-        left, right, above, below = around
-        ctx.padding = (above, left) if (above, left) == (below, right) else None
-        if ctx.padding is None:
-            maps = padded(maps, around)
         ctx.save_for_backward(maps, weight)
         ctx.stride, ctx.around = stride, around
-        return conv2d(maps, weight, bias, stride, ctx.padding or 0, groups=len(weight))
+        padding, leading = alike(around)
+        return conv2d(maps, pad(weight, leading), bias, stride, padding, groups=len(weight))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         maps, weight = ctx.saved_tensors
         of_maps, of_weight, of_bias = ctx.needs_input_grad[:3]
-        padding = ctx.padding or (0, 0)
+        padding, leading = alike(ctx.around)
         gradient = gradient.contiguous(memory_format=torch.channels_last)
         found: list[Tensor | None] = [None, None, None]
         if of_maps:
-            whole = _backward(gradient, maps, weight, ctx.stride, padding, 0)
-            if ctx.padding is None:
-                left, right, above, below = ctx.around
-                height, width = maps.shape[2:]
-                whole = whole[:, :, above : height - below, left : width - right]
-            found[0] = whole
+            found[0] = _backward(gradient, maps, pad(weight, leading), ctx.stride, padding, 0)
         if of_weight:
+            if any(leading):  # a wider kernel would take longer than this copy
+                maps, padding = padded(maps, ctx.around), (0, 0)
             found[1] = weight_gradient(gradient, maps, weight, ctx.stride, padding)
         if of_bias:
             found[2] = gradient.sum((0, 2, 3))
         return (*found, None, None)
+
+
+def alike(around: Around) -> tuple[tuple[int, int], Around]:
+    """The same zeros for operators that put as many at either end of a map.
+
+    Where only the end needs another one, a kernel with a zero at its beginning does the same: it starts one
+    pixel earlier. Copying the map would take longer.
+
+    Returns:
+        Zeros above and below, zeros left and right; and those to put around the kernel.
+    """
+    left, right, above, below = around
+    return (below, right), (right - left, 0, below - above, 0)
 
 
 def weight_gradient(

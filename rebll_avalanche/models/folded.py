@@ -8,12 +8,13 @@ activation while it writes the map. This saves two passes over every map; output
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from rebll_avalanche.models.fused import ACTIVATIONS, FusedConvolution, can_be_fused
 from rebll_avalanche.models.quick import put
@@ -23,31 +24,48 @@ TOLERANCE = 1e-4
 
 
 class FoldedBackbone:
-    """Caches the folded copy of a backbone while its weights do not change.
+    """Caches the folded copy of a backbone, and its weights while those of the backbone do not change.
 
     It is not part of the model's state: copies and saved models start without one.
     """
 
     def __init__(self) -> None:
-        self._copy: nn.Module | None = None
-        self._made_of: tuple[Any, ...] = ()
+        self._copy: FoldedCopy | None = None
+        self._usable = False
+        self._versions: list[tuple[int, int]] | None = None
 
     def __reduce__(self) -> tuple[Callable[[], FoldedBackbone], tuple[()]]:
         return FoldedBackbone, ()
 
     def forget(self) -> None:
-        """Free the copy; the next call of :meth:`of` makes a new one."""
-        self._copy, self._made_of = None, ()
+        """Free the folded weights; the next call of :meth:`of` computes them anew."""
+        if self._copy is not None and self._versions is not None:
+            self._copy.clear()
+        self._versions = None
 
     def of(self, backbone: nn.Module, images: Tensor) -> nn.Module:
         """The folded copy, or the backbone itself if it has hooks or nothing can be folded."""
         if not _may_be_copied(backbone, images):
             return backbone
-        tensors = [*backbone.parameters(), *backbone.buffers()]
-        made_of = tuple((t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors)
-        if self._copy is None or made_of != self._made_of:
-            self._copy, self._made_of = folded(backbone, images), made_of
-        return self._copy
+        parts = _parts(backbone)
+        if self._copy is None or not _identical(parts, self._copy.made_of):
+            self._copy, self._versions = FoldedCopy(backbone, images), None
+        tensors = [part for part in parts if isinstance(part, Tensor)]
+        versions = [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors]
+        if versions != self._versions:
+            self._usable, self._versions = self._copy.fold(images), versions
+        return self._copy.network if self._usable else backbone
+
+
+def _parts(backbone: nn.Module) -> list[Any]:
+    """Everything that a backbone is made of: its modules and its tensors."""
+    modules = list(backbone.modules())
+    held = (each for m in modules for each in (*m._parameters.values(), *m._buffers.values()))
+    return [*modules, *(tensor for tensor in held if tensor is not None)]
+
+
+def _identical(some: list[Any], others: list[Any]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
 def _may_be_copied(backbone: nn.Module, images: Tensor) -> bool:
@@ -59,39 +77,66 @@ def _may_be_copied(backbone: nn.Module, images: Tensor) -> bool:
     return not any(m._forward_hooks or m._forward_pre_hooks for m in backbone.modules())
 
 
-@torch.no_grad()
-def folded(backbone: nn.Module, images: Tensor) -> nn.Module:
+class FoldedCopy:
     """A copy without the batch norms whose input is the output of exactly one convolution.
+
+    It has its own weights where batch norms were folded, and shares all others with the backbone.
 
     Args:
         backbone: A backbone in evaluation mode.
         images: Valid inputs; one of them is used to trace which module follows which.
 
-    Returns:
-        The copy; or the backbone itself if there is nothing to fold or the maps differ.
+    Attributes:
+        network: The copy; without weights of its own until :meth:`fold`.
+        made_of: The backbone's modules and tensors.
     """
-    example = images[:1]
-    pairs, expected = _pairs(backbone, example)
-    if not pairs:
-        return backbone
-    inference = copy.deepcopy(backbone)
-    for convolution_name, norm_name in pairs:
-        norm: Any = inference.get_submodule(norm_name)
-        convolution: Any = inference.get_submodule(convolution_name)
-        follows = _what_follows(norm)
-        convolution = fuse_conv_bn_eval(convolution, norm)
-        if type(follows) in ACTIVATIONS and can_be_fused(convolution):
-            convolution, follows = FusedConvolution(convolution, follows), nn.Identity()
-        put(inference, convolution_name, convolution)
-        put(inference, norm_name, follows)
-    if example.is_contiguous(memory_format=torch.channels_last):
-        inference.to(memory_format=torch.channels_last)
-    difference = (inference(example) - expected).abs().max()
-    return inference if difference <= TOLERANCE * expected.abs().max() else backbone
+
+    @torch.no_grad()
+    def __init__(self, backbone: nn.Module, images: Tensor) -> None:
+        self.made_of = _parts(backbone)
+        self._backbone = backbone
+        shared = {id(part): part for part in self.made_of if isinstance(part, Tensor)}
+        self.network = copy.deepcopy(backbone, shared)
+        # Each folded convolution with the layers that its weights come from.
+        self._folds: list[tuple[nn.Conv2d, nn.Conv2d, Any]] = []
+        for convolution_name, norm_name in _pairs(backbone, images[:1]):
+            norm: Any = backbone.get_submodule(norm_name)
+            plain: Any = backbone.get_submodule(convolution_name)
+            own: Any = self.network.get_submodule(convolution_name)
+            follows = _what_follows(self.network.get_submodule(norm_name))
+            self._folds.append((own, plain, norm))
+            if can_be_fused(own):
+                inside = follows if type(follows) in ACTIVATIONS else nn.Identity()
+                put(self.network, convolution_name, FusedConvolution(own, inside))
+                follows = nn.Identity() if inside is follows else follows
+            put(self.network, norm_name, follows)
+
+    @torch.no_grad()
+    def fold(self, images: Tensor) -> bool:
+        """Compute the weights; whether there are any and the maps of one image agree."""
+        self.clear()
+        for own, plain, norm in self._folds:
+            own.weight, own.bias = fuse_conv_bn_weights(
+                plain.weight, plain.bias, norm.running_mean, norm.running_var,
+                norm.eps, norm.weight, norm.bias,
+            )  # fmt: skip
+        if not self._folds:
+            return False
+        expected = self._backbone(images[:1])
+        difference = (self.network(images[:1]) - expected).abs().max()
+        return bool(difference <= TOLERANCE * expected.abs().max())
+
+    def clear(self) -> None:
+        """Free the weights."""
+        for own, plain, _ in self._folds:
+            own.weight, own.bias = plain.weight, plain.bias
+        for module in self.network.modules():
+            if isinstance(module, FusedConvolution):
+                module.unpack()
 
 
-def _pairs(backbone: nn.Module, example: Tensor) -> tuple[list[tuple[str, str]], Tensor]:
-    """Names of convolutions and their batch norms, and the output map of the example."""
+def _pairs(backbone: nn.Module, example: Tensor) -> list[tuple[str, str]]:
+    """Names of convolutions and their batch norms."""
     made_by: list[tuple[Tensor, str]] = []
     pairs: list[tuple[str, str]] = []
     hooks = []
@@ -109,14 +154,14 @@ def _pairs(backbone: nn.Module, example: Tensor) -> tuple[list[tuple[str, str]],
         if isinstance(module, nn.Conv2d) or _can_be_folded(module):
             hooks.append(module.register_forward_hook(watch(name)))
     try:
-        expected: Tensor = backbone(example)
+        backbone(example)
     finally:
         for hook in hooks:
             hook.remove()
     once = [name for _, name in made_by]
     norms = [norm for _, norm in pairs]
     # Modules called twice would have to be folded twice.
-    return [p for p in pairs if once.count(p[0]) == norms.count(p[1]) == 1], expected
+    return [p for p in pairs if once.count(p[0]) == norms.count(p[1]) == 1]
 
 
 def _can_be_folded(module: nn.Module) -> bool:

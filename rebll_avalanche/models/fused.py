@@ -6,8 +6,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
-from rebll_avalanche.models.depthwise import DepthwiseConv2d, padded, pads_itself, same_padding
+from rebll_avalanche.models.depthwise import (
+    Around,
+    DepthwiseConv2d,
+    alike,
+    padded,
+    pads_itself,
+    same_padding,
+)
 
 # oneDNN's name and parameters of an activation.
 ACTIVATIONS: dict[type[nn.Module], tuple[str, list[float]]] = {
@@ -52,24 +60,39 @@ class FusedConvolution(nn.Module):
         # In a dictionary: a tensor in oneDNN's layout can neither be a parameter nor be copied.
         self._packed: dict[tuple[int, ...], Tensor] = {}
 
+    def unpack(self) -> None:
+        """Free the kernels in oneDNN's layout, because those of the convolution change."""
+        self._packed.clear()
+
     def forward(self, images: Tensor) -> Tensor:
         """The activation of the convolution."""
         layer: Any = self.plain[0]
         if torch.is_autocast_enabled("cpu") or images.dtype != torch.float32:
             plain: Tensor = self.plain(images)
             return plain
-        padding = list(layer.padding)
-        if self._pads_itself:
-            images, padding = padded(images, same_padding(images, layer)), [0, 0]
-        sizes = (padding, list(layer.stride), list(layer.dilation), layer.groups)
+        images, padding, leading = self._padding(images)
+        sizes = (list(padding), list(layer.stride), list(layer.dilation), layer.groups)
         shape = tuple(images.shape)
         if shape not in self._packed:
             if len(self._packed) == MOST_SHAPES:
                 self._packed.clear()
             self._packed[shape] = torch.ops.mkldnn._reorder_convolution_weight(
-                layer.weight, *sizes, list(shape)
+                pad(layer.weight, leading), *sizes, list(shape)
             )
         found: Tensor = torch.ops.mkldnn._convolution_pointwise(
             images, self._packed[shape], layer.bias, *sizes, self._name, self._numbers, ""
         )
         return found
+
+    def _padding(self, images: Tensor) -> tuple[Tensor, tuple[int, int], Around]:
+        """The images, the zeros at both ends of rows and columns, and zeros to put around the kernel."""
+        layer: Any = self.plain[0]
+        if not self._pads_itself:
+            return images, layer.padding, (0, 0, 0, 0)
+        around = same_padding(images, layer)
+        padding, leading = alike(around)
+        if any(leading) and (
+            layer.groups == 1 or layer.dilation != (1, 1)
+        ):  # dense: copying is faster
+            return padded(images, around), (0, 0), (0, 0, 0, 0)
+        return images, padding, leading

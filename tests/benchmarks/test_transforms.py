@@ -43,6 +43,15 @@ def test_evaluation_is_a_square_and_nothing_random(picture):
     assert resize(resize(picture, 16), 16).size == (16, 16)
 
 
+@pytest.mark.parametrize("size", [(1, 1), (3, 90), (40, 30), (500, 375)])
+@pytest.mark.parametrize("side", [1, 16, 96])
+def test_pixels_are_those_of_pillow_within_one_grey_level(size, side):
+    pixels = np.random.default_rng(1).integers(0, 256, (*size, 3), dtype=np.uint8)
+    found = np.asarray(resize(Image.fromarray(pixels), side)).astype(int)
+    expected = np.asarray(Image.fromarray(pixels).resize((side, side), Image.Resampling.BILINEAR))
+    assert abs(found - expected).max() <= 1
+
+
 def test_training_is_random_but_repeats_with_torch_seed(picture):
     transform = training_transform(16)
     torch.manual_seed(3)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from rebll_avalanche import METHODS, Learner
+from rebll_avalanche.benchmarks.transforms import resize
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner.methods import REFUSED
 from rebll_avalanche.picture_store import PictureStore, most_bytes, training_picture
@@ -69,7 +70,7 @@ def test_memory_holds_the_very_pictures_within_its_budget(month, tmp_path, draw)
     kept = kept_pictures(learner)
     assert len(kept) == 6
     originals = {
-        np.asarray(decode_picture(file.read_bytes()).resize((32, 32), 2)).tobytes()
+        np.asarray(resize(decode_picture(file.read_bytes()), 32)).tobytes()
         for file in tmp_path.glob("month*/*.png")
     }
     assert {np.asarray(decode_picture(each)).tobytes() for each in kept} <= originals

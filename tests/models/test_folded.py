@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rebll_avalanche.models import MultiLabelModel, build_model
-from rebll_avalanche.models.folded import folded
+from rebll_avalanche.models.folded import FoldedBackbone
 
 
 def learned(name: str) -> MultiLabelModel:
@@ -48,7 +48,9 @@ def test_answers_agree_with_the_plain_network(name: str) -> None:
 def test_no_batch_norm_is_left(name: str) -> None:
     model = learned(name)
     assert norms(model) > 0
-    assert norms(folded(model.backbone, torch.rand(1, 3, 64, 64))) == 0
+    with torch.no_grad():
+        copied = FoldedBackbone().of(model.backbone, torch.rand(1, 3, 64, 64))
+    assert norms(copied) == 0
 
 
 class SeenTwice(nn.Module):
@@ -67,7 +69,36 @@ class SeenTwice(nn.Module):
 def test_a_map_that_others_use_too_is_left_alone() -> None:
     network = SeenTwice().eval()
     nn.init.constant_(network.norm.running_mean, 0.5)
-    assert folded(network, torch.rand(1, 3, 8, 8)) is network
+    with torch.no_grad():
+        assert FoldedBackbone().of(network, torch.rand(1, 3, 8, 8)) is network
+
+
+@torch.no_grad()
+def test_a_map_that_others_use_too_is_found_once_the_norm_does_something() -> None:
+    """A new batch norm changes nothing, so that a wrong copy would agree until training has begun."""
+    network, images, copies = SeenTwice().eval(), torch.rand(1, 3, 8, 8), FoldedBackbone()
+    copies.of(network, images)
+    network.norm.running_mean.fill_(0.5)
+    assert copies.of(network, images) is network
+
+
+@pytest.mark.parametrize("side", [64, 75, 90])
+def test_maps_are_padded_as_in_tensorflow_whatever_their_size(side: int) -> None:
+    model, images = learned("tf_efficientnet_lite0"), torch.rand(2, 3, side, side + 1)
+    plain = model(images).detach()
+    with torch.inference_mode():
+        torch.testing.assert_close(model(images), plain, atol=1e-5, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_a_replaced_layer_is_noticed() -> None:
+    model, images = learned("resnet10t"), torch.rand(2, 3, 64, 64)
+    before = model(images)
+    model.backbone.network.maxpool = nn.AvgPool2d(3, 2, 1)
+    with torch.enable_grad():
+        plain = model(images).detach()
+    assert (plain - before).abs().max() > 1e-3
+    torch.testing.assert_close(model(images), plain, atol=1e-5, rtol=1e-4)
 
 
 @torch.no_grad()
