@@ -27,7 +27,7 @@ from rebll_avalanche import RebLL, build_model, multilabel_benchmark  # noqa: E4
 
 BATCH, SIDE = 32, 16
 CLASSES = (10, 100, 1000)
-MEMORIES = (40, 400, 4000, 20_000, 100_000)
+MEMORIES = (40, 400, 4000, 100_000)
 EXPERIENCES = (4, 10, 40, 100)
 
 
