@@ -71,6 +71,7 @@ def run_bits(folder: Path) -> dict[str, bytes]:
     end["strategy"]["plugins"].pop("Recorder-0")  # holds the time that training took
     numbers = [(record["metrics"], record["loss_terms"]) for record in end["records"]]
     settings = read_settings(folder / CONFIG)
+    settings.pop("git", None)  # somebody may commit meanwhile
     settings["environment"].pop("preparation_seconds", None)
     return _bytes((settings, end["strategy"], numbers))
 
