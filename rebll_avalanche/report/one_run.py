@@ -96,17 +96,19 @@ def worst_images(run: Run, threshold: float, count: int = WORST) -> list[WorstIm
     found = []
     for row in worst_rows(scores, truth, threshold, count):
         name = f"image {row}" if named is None else str(named[row])
-        both = (_scored(classes, scores[row], which[row]) for which in (missed, wrong))
-        found.append(WorstImage(name, *both, picture=run.pictures.get(row)))
+        of_row = [_scored(classes, scores[row], which[row]) for which in (missed, wrong)]
+        found.append(WorstImage(name, of_row[0], of_row[1], run.pictures.get(row)))
     return found
 
 
 def _missed(scores: np.ndarray, truth: np.ndarray, threshold: float) -> np.ndarray:
-    return (truth == 1) & (scores <= threshold)
+    missed: np.ndarray = (truth == 1) & (scores <= threshold)
+    return missed
 
 
 def _wrong(scores: np.ndarray, truth: np.ndarray, threshold: float) -> np.ndarray:
-    return (truth == 0) & (scores > threshold)
+    wrong: np.ndarray = (truth == 0) & (scores > threshold)
+    return wrong
 
 
 def _scored(
