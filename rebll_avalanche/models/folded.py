@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import operator
+import threading
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -33,6 +34,7 @@ class FoldedBackbone:
         self._copy: FoldedCopy | None = None
         self._usable = False
         self._versions: list[tuple[int, int]] | None = None
+        self._lock = threading.Lock()  # a server asks one network from several threads
 
     def __reduce__(self) -> tuple[Callable[[], FoldedBackbone], tuple[()]]:
         return FoldedBackbone, ()
@@ -48,13 +50,14 @@ class FoldedBackbone:
         if not _may_be_copied(backbone, images):
             return backbone
         parts = _parts(backbone)
-        if self._copy is None or not _identical(parts, self._copy.made_of):
-            self._copy, self._versions = FoldedCopy(backbone, images), None
         tensors = [part for part in parts if isinstance(part, Tensor)]
         versions = [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors]
-        if versions != self._versions:
-            self._usable, self._versions = self._copy.fold(images), versions
-        return self._copy.network if self._usable else backbone
+        with self._lock:
+            if self._copy is None or not _identical(parts, self._copy.made_of):
+                self._copy, self._versions = FoldedCopy(backbone, images), None
+            if versions != self._versions:
+                self._usable, self._versions = self._copy.fold(images), versions
+            return self._copy.network if self._usable else backbone
 
 
 def _parts(backbone: nn.Module) -> list[Any]:

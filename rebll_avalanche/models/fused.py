@@ -73,14 +73,15 @@ class FusedConvolution(nn.Module):
         images, padding, leading = self._padding(images)
         sizes = (list(padding), list(layer.stride), list(layer.dilation), layer.groups)
         shape = tuple(images.shape)
-        if shape not in self._packed:
-            if len(self._packed) == MOST_SHAPES:
+        kernels = self._packed.get(shape)  # another thread may clear them meanwhile
+        if kernels is None:
+            if len(self._packed) >= MOST_SHAPES:
                 self._packed.clear()
-            self._packed[shape] = torch.ops.mkldnn._reorder_convolution_weight(
+            kernels = self._packed[shape] = torch.ops.mkldnn._reorder_convolution_weight(
                 pad(layer.weight, leading), *sizes, list(shape)
             )
         found: Tensor = torch.ops.mkldnn._convolution_pointwise(
-            images, self._packed[shape], layer.bias, *sizes, self._name, self._numbers, ""
+            images, kernels, layer.bias, *sizes, self._name, self._numbers, ""
         )
         return found
 

@@ -1,4 +1,4 @@
-"""Questions that arrive together are answered by one forward pass."""
+"""Questions that arrive together are answered together, several batches side by side."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+import torch
 from PIL import Image
 
 from rebll_avalanche.learner import Learner
 
-# Enough to keep the network busy; more would only let the first wait for the last.
-MOST_PICTURES = 32
+# More would only let the first wait for the last.
+MOST_PICTURES = 8
+# Batches side by side on few cores each use these better than one batch at a time on all of them: two
+# threads of torch are 1.5 times as fast as one.
+MOST_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class _Question:
 
 
 class Batcher:
-    """Answers questions in a thread of its own.
+    """Answers questions in threads of its own.
 
     Args:
         learner: Gives the one to ask; called once per batch, so that no answer mixes two.
@@ -45,8 +49,14 @@ class Batcher:
     def __init__(self, learner: Callable[[], Learner]) -> None:
         self._learner = learner
         self._waiting: queue.Queue[_Question | None] = queue.Queue()
-        self._thread = threading.Thread(target=self._work, name="answers", daemon=True)
-        self._thread.start()
+        cores = torch.get_num_threads()
+        self._cores_each = max(cores // MOST_THREADS, 1)
+        self._threads = [
+            threading.Thread(target=self._work, name=f"answers {number}", daemon=True)
+            for number in range(min(cores, MOST_THREADS))
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def ask(self, pictures: Sequence[Image.Image]) -> Future[Answer]:
         """The scores of every class for some pictures."""
@@ -56,10 +66,13 @@ class Batcher:
 
     def close(self) -> None:
         """Answer what waits, then end."""
-        self._waiting.put(None)
-        self._thread.join()
+        for _ in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()
 
     def _work(self) -> None:
+        torch.set_num_threads(self._cores_each)  # of this thread
         while (first := self._waiting.get()) is not None:
             batch, ended = [first], False
             while sum(len(each.pictures) for each in batch) < MOST_PICTURES:

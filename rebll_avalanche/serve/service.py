@@ -22,6 +22,7 @@ from typing import Any, Generic, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import torch
 
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner import Learner
@@ -107,6 +108,7 @@ class LearnerService:
         import avalanche.models  # noqa: F401
 
         _warm(learner)
+        self._cores = torch.get_num_threads()
         self._thread = threading.Thread(target=self._work, name="lessons", daemon=True)
         self._thread.start()
 
@@ -159,6 +161,9 @@ class LearnerService:
         self._thread.join()
 
     def _work(self) -> None:
+        torch.set_num_threads(
+            self._cores
+        )  # of this thread: else it is what others were last set to
         _be_patient()
         while (entry := self._waiting.get()) is not None:
             job, change, clean_up = entry

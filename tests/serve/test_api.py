@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from fastapi.testclient import TestClient
 from PIL import Image
 
 from rebll_avalanche import Learner
 from rebll_avalanche.errors import RebllError
+from rebll_avalanche.serve import batching
 from rebll_avalanche.serve.app import make_app
 from rebll_avalanche.serve.batching import Batcher
 from rebll_avalanche.serve.changes import label_matrix
@@ -262,7 +264,8 @@ def test_a_change_that_fails_leaves_everything_as_it_was(taught, path):
     service.close()
 
 
-def test_questions_that_wait_are_answered_together(taught, scenes):
+def test_questions_that_wait_are_answered_together(taught, scenes, monkeypatch):
+    monkeypatch.setattr(batching, "MOST_THREADS", 1)
     learner, sizes, hold = taught(), [], threading.Event()
 
     class Counting:
@@ -283,6 +286,27 @@ def test_questions_that_wait_are_answered_together(taught, scenes):
     found = [question.result(60).scores[0] for question in asked]
     assert sizes == [1, 5]
     assert np.allclose(found, learner.scores(pictures).numpy(), atol=1e-5)
+    batcher.close()
+
+
+def test_batches_are_answered_side_by_side(taught, scenes, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    learner, both = taught(), threading.Barrier(2)
+
+    class Meeting:
+        class_names, thresholds = learner.class_names, learner.thresholds
+
+        def scores(self, pictures):
+            both.wait(
+                60
+            )  # broken, and the answers errors, unless two batches are under way at once
+            return learner.scores(pictures)
+
+    batcher = Batcher(Meeting)
+    many = [scenes.drawn(["red"] * (i % 2), i) for i in range(batching.MOST_PICTURES)]
+    asked = [batcher.ask(many), batcher.ask(many)]
+    expected = learner.scores(many).numpy()
+    assert all(np.allclose(each.result(90).scores, expected, atol=1e-5) for each in asked)
     batcher.close()
 
 
