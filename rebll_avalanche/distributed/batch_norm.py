@@ -7,22 +7,55 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm
 
 from rebll_avalanche.distributed.ranks import total, world_size
 
 KINDS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
-class _Total(torch.autograd.Function):
-    """The sum over ranks; every rank's loss depends on it, so the gradients are summed as well."""
+class _Normalise(torch.autograd.Function):
+    """Batch norm with the statistics of all ranks: one message in each direction, torch's own kernels."""
 
     @staticmethod
-    def forward(_: Any, value: Tensor) -> Tensor:
-        return total(value)
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        mean, variance, count = _statistics(x)
+        ctx.save_for_backward(x, weight, mean, variance, count)
+        ctx.eps = eps
+        ctx.mark_non_differentiable(mean, variance, count)
+        return batch_norm(x, mean, variance, weight, bias, eps=eps), mean, variance, count
 
     @staticmethod
-    def backward(_: Any, gradient: Tensor) -> Tensor:
-        return total(gradient.contiguous())
+    def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor, None]:
+        x, weight, mean, variance, count = ctx.saved_tensors
+        if len(x):
+            of_x, of_weight, of_bias = torch.ops.aten.native_batch_norm_backward(
+                gradient, x, weight, mean, variance, None, None, False, ctx.eps, [True] * 3
+            )
+        else:
+            of_x, of_weight, of_bias = gradient, *torch.zeros_like(mean.expand(2, -1))
+        # Through the statistics, a value moves those of all ranks: by what their mean and spread cost.
+        whole = total(torch.stack([of_weight, of_bias])) / count
+        slope, offset = (whole * weight * (variance + ctx.eps).rsqrt()).to(mean)
+        of_x = of_x - batch_norm(x, mean, variance, slope, offset, eps=ctx.eps)
+        return of_x, of_weight, of_bias, None
+
+
+def _statistics(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, variance and number of values per channel, over all ranks."""
+    kind, channels = torch.promote_types(x.dtype, torch.float32), x.shape[1]
+    mean, variance = torch.zeros(2, channels, dtype=torch.float64, device=x.device)
+    if len(x):
+        found = torch.batch_norm_update_stats(x, None, None, 0.0)
+        mean, variance = (each.double() for each in found)
+    mine = mean.new_tensor([x.numel() // channels])
+    # Doubles, because the mean square and the square of the mean may nearly be equal.
+    sums = total(torch.cat([mean * mine, (variance + mean.square()) * mine, mine]))
+    count = sums[-1]
+    mean, square = (sums[:-1] / count).view(2, channels)
+    return mean.to(kind), (square - mean.square()).clamp(min=0).to(kind), count.to(kind)
 
 
 def synchronise(model: nn.Module) -> None:
@@ -56,23 +89,19 @@ def _forward(self: Any, x: Tensor) -> Tensor:
 
 
 def _normalised(norm: Any, x: Tensor) -> Tensor:
-    axes = [axis for axis in range(x.ndim) if axis != 1]
-    shape = [-1 if axis == 1 else 1 for axis in range(x.ndim)]
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    # The number of values travels with their sum: small messages cost as much as there are of them.
-    mine = wide.new_tensor([x.numel() // x.shape[1]])
-    sums = _Total.apply(torch.cat([wide.sum(axes), mine]))
-    count = sums[-1].detach()
-    mean = sums[:-1] / count
-    centred = wide - mean.view(shape)
-    variance = _Total.apply(centred.square().sum(axes)) / count
+    weight, bias = norm.weight, norm.bias
+    if not norm.affine:
+        kind = torch.promote_types(x.dtype, torch.float32)
+        weight, bias = (
+            make(x.shape[1], dtype=kind, device=x.device) for make in (torch.ones, torch.zeros)
+        )
+    found: Tensor
+    found, mean, variance, count = _Normalise.apply(x, weight, bias, norm.eps)
     if norm.track_running_stats:
-        with torch.no_grad():
-            norm.num_batches_tracked += 1
-            average = norm.momentum is None  # of all batches so far
-            step = 1 / float(norm.num_batches_tracked) if average else norm.momentum
-            norm.running_mean.lerp_(mean.to(norm.running_mean), step)
-            unbiased = variance * count / (count - 1).clamp(min=1)
-            norm.running_var.lerp_(unbiased.to(norm.running_var), step)
-    x = (centred * (variance + norm.eps).rsqrt().view(shape)).to(x.dtype)
-    return x * norm.weight.view(shape) + norm.bias.view(shape) if norm.affine else x
+        norm.num_batches_tracked += 1
+        average = norm.momentum is None  # of all batches so far
+        step = 1 / float(norm.num_batches_tracked) if average else norm.momentum
+        norm.running_mean.lerp_(mean.to(norm.running_mean), step)
+        unbiased = variance * count / (count - 1).clamp(min=1)
+        norm.running_var.lerp_(unbiased.to(norm.running_var), step)
+    return found
