@@ -86,9 +86,10 @@ def _main(arguments: list[str]) -> int:
         if speaks_for_all():
             print(f"rebll {name}: {printable(_in_a_line(error))}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         if speaks_for_all():
-            print(f"\nrebll {name}: stopped; run the same command to continue", file=sys.stderr)
+            after = str(stop) or "run the same command to continue"
+            print(f"\nrebll {name}: stopped; {after}", file=sys.stderr)
         return 130
 
 

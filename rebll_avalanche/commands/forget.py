@@ -25,5 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
     classes = arguments.classes and [name.strip() for name in arguments.classes.split(",")]
     with changing(arguments.learner) as learner:
         learner.forget(images=arguments.images, classes=classes, lesson=arguments.lesson)
-    print(learner)
+    pictures = len({key for each in learner.lessons for key in each.keys})
+    print(
+        f"left: {pictures} pictures, {len(learner.class_names)} classes, {len(learner.lessons)} lessons"
+    )
     return 0

@@ -25,8 +25,11 @@ def changing(path: Path, make: Callable[[], Learner] | None = None) -> Iterator[
         make: Makes a learner if there is no file; without it, the file must be there.
     """
     with held(path):
-        learner = make() if make is not None and not path.exists() else Learner.load(path)
-        yield learner
+        try:
+            learner = make() if make is not None and not path.exists() else Learner.load(path)
+            yield learner
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("nothing was changed") from None
         learner.save(path)
 
 

@@ -69,7 +69,7 @@ def known_keys(know: Knowledge, pictures: Pictures) -> list[int]:
     if strangers:
         first = ", ".join(strangers[:3]) + (", ..." if len(strangers) > 3 else "")
         raise RebllError(
-            f"{len(strangers)} of {len(pictures)} pictures were never learned: {first}; teach them "
-            "with learn (a file that was saved again has other bytes: name it by its id)"
+            f"{len(strangers)} of {len(pictures)} pictures were never learned: {first}; name them as the "
+            "tables did that taught them (a file that was saved again has other bytes: name it by its id)"
         )
     return found

@@ -54,6 +54,7 @@ def test_a_stopped_lesson_leaves_the_file(city, month, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr("rebll_avalanche.learner.teaching.teach", stopped)
         assert main(["learn", str(city), str(table)]) == 130
+    assert capsys.readouterr().err.endswith("rebll learn: stopped; nothing was changed\n")
     assert city.read_bytes() == content
     assert main(["learn", str(city), str(table)]) == 0
     capsys.readouterr()
@@ -89,7 +90,11 @@ def test_evaluate_correct_forget_undo(city, month, tmp_path, capsys):
     corrections.write_text("\n".join(["file,labels", *flipped]))
     assert main(["correct", str(city), str(corrections), "--about", "red"]) == 0
     assert "2 labels changed (red 2)" in capsys.readouterr().out
+    assert main(["forget", str(city), "--images", labels[0].split(",")[0]]) == 0
+    left = int(capsys.readouterr().out.split()[1])
+    assert left == len((tmp_path / "march/labels.csv").read_text().splitlines()) - 2
     assert main(["forget", str(city), "--classes", "red"]) == 0
+    assert capsys.readouterr().out == f"left: {left} pictures, 1 classes, 1 lessons\n"
     assert Learner.load(city).class_names == ("green",)
     assert main(["undo", str(city)]) == 0
     assert Learner.load(city).class_names == ()
