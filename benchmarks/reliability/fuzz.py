@@ -123,7 +123,7 @@ def changed_values(content: Any, rng: random.Random) -> Any:
             if rng.random() < 0.2:
                 del parent[key]
             else:
-                parent[key] = rng.choice(ODD)
+                parent[key] = copy.deepcopy(rng.choice(ODD))  # the next change may go into it
     return damaged
 
 
@@ -231,7 +231,7 @@ def learners(folder: Path, rng: random.Random) -> None:
     scores = learner.scores(np.zeros((16, 16, 3), np.uint8))
     assert scores.shape == (1, len(learner.class_names))
     assert bool(((scores >= 0) & (scores <= 1)).all())
-    assert [str(lesson) for lesson in learner.lessons]
+    assert all(str(lesson) for lesson in learner.lessons)
 
 
 def taught() -> dict[str, Any]:

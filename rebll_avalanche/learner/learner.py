@@ -172,8 +172,9 @@ class Learner:
             RebllError: When the backbone's weights are not those that it learned with.
         """
         if self._features is None and self.config.benchmark.features is not None:
+            shape = None if self._know.taught is None else self._know.taught["input_shape"]
             self._features, self._backbone_hash = predicting.build_features(
-                self.config, self._backbone_weights, self._backbone_hash
+                self.config, self._backbone_weights, self._backbone_hash, shape
             )
         return self._features
 

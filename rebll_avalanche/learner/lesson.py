@@ -140,11 +140,12 @@ class Lesson:
         texts("a lesson", [made.source, made.taught_at, made.read_as])
         texts("a class", [quality.name for quality in qualities])
         numbers = [number for quality in qualities for number in astuple(quality)[1:]]
-        for number in (made.number, made.seconds, *numbers):
+        for number in (made.number, made.seconds, made.again, *numbers):
             if not isinstance(number, int | float):
                 raise TypeError(f"a lesson has numbers, got {brief(number)}")
         if len(made.keys) != len(made.pictures):
             raise ValueError(f"{len(made.pictures)} pictures have {len(made.keys)} keys")
+        str(made)  # raises now if a number is too large to be told
         return made
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,7 +36,10 @@ Features = FrozenFeatures | SideBySide
 
 
 def build_features(
-    config: Config, weights: dict[str, Tensor] | None, expected_hash: str | None
+    config: Config,
+    weights: dict[str, Tensor] | None,
+    expected_hash: str | None,
+    shape: Sequence[int] | None = None,
 ) -> tuple[Features, str]:
     """What makes vectors of pictures, and the hash of its weights.
 
@@ -43,9 +47,10 @@ def build_features(
         config: Of the learner.
         weights: Of the backbone, if they came with the file.
         expected_hash: Of the weights that it learned with, if it has learned.
+        shape: Of the inputs that it learned from, if it has learned.
 
     Raises:
-        DamagedError: When the weights do not fit the backbone.
+        DamagedError: When the weights do not fit the backbone, or the backbone what was learned.
         RebllError: When the weights are others.
     """
     wanted = config.benchmark
@@ -66,6 +71,14 @@ def build_features(
             f"({str(expected_hash)[:12]}..., found {found[:12]}...): install what it was "
             f"taught with, or save it with self_contained=True where that is"
         )
+    if shape is not None:
+        black = Pictures(["black"], [np.zeros((8, 8, 3), np.uint8)])
+        made = list(features.of(black)[0].shape)
+        if made != list(shape):
+            raise DamagedError(
+                f"{wanted.features} with these settings makes inputs of shape {made} of a picture, "
+                f"but what was learned takes {list(shape)}; take a copy of the file, or teach a new one"
+            )
     return features, found
 
 

@@ -14,7 +14,7 @@ from rebll_avalanche.errors import DamagedError
 from rebll_avalanche.learner.file import read_learner, write_learner
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.methods import check_can_go_on
-from rebll_avalanche.learner.predicting import build_learned, probabilities
+from rebll_avalanche.learner.predicting import build_learned, probabilities, side_of
 from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.picture_store import PictureStore
 from rebll_avalanche.running.environment import versions
@@ -96,7 +96,11 @@ def _checked_network(config: Config, know: Knowledge) -> MultiLabelModel | None:
     if know.taught is None:
         return None
     network = build_learned(config, know)
-    answer = probabilities(network, torch.zeros(1, *know.taught["input_shape"]))
+    side = side_of(config)
+    # Vectors of a frozen backbone are compared with this shape when that is built.
+    frozen = config.benchmark.features is not None
+    shape = know.taught["input_shape"] if frozen else (3, side, side)
+    answer = probabilities(network, torch.zeros(1, *shape))
     if answer.shape != (1, len(know.class_names)) or not bool(answer.isfinite().all()):
         raise DamagedError("its head does not answer for its classes")
     for kept in know.taught["kept"].values():

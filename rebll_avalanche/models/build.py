@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from rebll_avalanche.arguments import check_number, check_path
+from rebll_avalanche.errors import RebllError
 from rebll_avalanche.files import file_hash
 from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
@@ -118,12 +119,12 @@ def build_model(
     weights: dict[str, Any] = {"name": name, "source": "random", "sha256": None}
     if name in ("small_cnn", "vector"):
         if pretrained is not None:
-            raise ValueError(
+            raise RebllError(
                 f"{name} has no pretrained weights, got pretrained={brief(pretrained)}"
             )
         if name == "vector":
             if in_features is None:
-                raise ValueError("'vector' needs in_features, the length of the feature vectors")
+                raise RebllError("'vector' needs in_features, the length of the feature vectors")
             check_number("in_features", in_features, 1, LARGEST_LAYER, whole=True)
             backbone, channels = nn.Identity(), in_features
             if hidden_layer:
@@ -182,7 +183,7 @@ def modules_until(network: nn.Module, last: str) -> list[nn.Module]:
     names = [name for name, _ in network.named_modules() if name]
     if last not in names:
         near = nearest(str(last)[:100], names, 5)
-        raise ValueError(f"no part of the backbone is called {brief(last)}; there are {near}")
+        raise RebllError(f"no part of the backbone is called {brief(last)}; there are {near}")
     # Parents of the last module may extend beyond it.
     before = [name for name in names[: names.index(last) + 1] if not last.startswith(f"{name}.")]
     whole = [n for n in before if not any(n.startswith(f"{other}.") for other in before)]
@@ -197,7 +198,7 @@ def _timm_backbone(
     architecture = name.split(".")[0]
     if architecture not in timm.list_models():
         close = nearest(architecture[:100], ["small_cnn", "vector", *timm.list_models()], 3)
-        raise ValueError(f"no backbone is called {brief(name)}; the closest are {close}")
+        raise RebllError(f"no backbone is called {brief(name)}; the closest are {close}")
     backbone = TimmFeatures(name, pretrained=pretrained == "timm")
     if pretrained == "timm":
         weights["source"] = f"timm:{backbone.network.pretrained_cfg.get('hf_hub_id', name)}"

@@ -194,15 +194,46 @@ def test_a_link_to_a_learner_is_replaced_not_followed(month, small, tmp_path):
     assert not (tmp_path / "city.rebll").is_symlink()
 
 
-@pytest.mark.parametrize("odd", [[], [3], ["a"], "text", None])
-def test_a_lesson_that_does_not_fit_itself_is_refused(month, small, tmp_path, odd):
+@pytest.mark.parametrize(
+    ("name", "odd"),
+    [
+        *(("pictures", odd) for odd in ([], [3], ["a"], "text", None)),
+        ("seconds", 10**400),
+        ("again", "1"),
+    ],
+)
+def test_a_lesson_that_does_not_fit_itself_is_refused(month, small, tmp_path, name, odd):
     learner = small()
     learner.learn(month("march", ["red", "green"]))
     forged = read_learner(learner.save(tmp_path / "city.rebll"))
-    forged["know"]["lessons"][0]["pictures"] = odd
+    forged["know"]["lessons"][0][name] = odd
     write_learner(tmp_path / "city.rebll", forged)
     with pytest.raises(DamagedError, match=r"city\.rebll"):
         Learner.load(tmp_path / "city.rebll")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        None,
+        {"features": "test_resnet+test_resnet"},
+        {"features": "no_network"},
+        {"features_windows": True},
+    ],
+)
+def test_settings_whose_inputs_do_not_fit_what_was_learned_are_refused(
+    month, small, draw, tmp_path, change
+):
+    learner = small()
+    learner.learn(month("march", ["red", "green"]))
+    forged = read_learner(learner.save(tmp_path / "city.rebll"))
+    section = forged["config"].pop("benchmark")
+    if change is not None:
+        forged["config"]["benchmark"] = section | change
+    forged |= {"backbone": None, "backbone_sha256": None}
+    write_learner(tmp_path / "city.rebll", forged)
+    with pytest.raises(RebllError):
+        Learner.load(tmp_path / "city.rebll").scores(draw(["red"], 0))
 
 
 def test_thresholds_that_are_no_probabilities_are_refused(month, small, tmp_path):
