@@ -101,7 +101,8 @@ def method_page(
         )
     if about["code"]:
         parts.append("## How it works")
-    options = "\n    options:\n      heading_level: 3\n      members: false"
+    # Links go to the reference, which has each of these once.
+    options = "\n    options: {heading_level: 3, members: false, skip_local_inventory: true}"
     parts += [f"::: rebll_avalanche.{path}{options}" for path in about["code"]]
     return "\n\n".join(part for part in parts if part)
 

@@ -52,12 +52,18 @@ def command(line: Measured) -> str:
     if GONE in e.training:
         return ""
     optimizer, *words = e.training.split(", ")
-    profile = "features" if e.network.startswith("vectors") else "small"
+    profile, size = "small", ""
+    if e.network.startswith("vectors"):
+        profile = "features"
+    elif " from " not in e.network:  # all of the network is trained
+        _, pixels, epochs = e.network.split(", ")
+        profile = "whole"
+        size = f" --benchmark.image_size {pixels.split()[0]} --training.epochs {epochs.split()[0]}"
     options = [
-        f"rebll table benchmarks/paper/{e.benchmark}.yaml --profile {profile}",
+        f"rebll table benchmarks/paper/{e.benchmark}.yaml --profile {profile}{size}",
         f"--methods {e.method} --scenarios {e.scenario}",
         f"--seeds {' '.join(map(str, line.seeds))}",
-        f"--training.lr {optimizer.split()[1]}",
+        "--training.optimizer {} --training.lr {}".format(*optimizer.split()),
     ]
     own = [f"--method.{e.parameter} {e.value}"] if e.parameter else []
     for word in words:

@@ -24,7 +24,7 @@ TARGET = Path(__file__).parents[1] / "serve.png"
 NAMES = tuple(CLASSES)
 KNOWN, NEW = 6, "diamond"
 TAUGHT, SHOWN = 240, 9
-SIZE = {"width": 900, "height": 680}
+SIZE = {"width": 900, "height": 760}
 
 
 def taught(scenes: Scenes) -> Learner:
