@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from rebll_avalanche.arrays import read_arrays
 from rebll_avalanche.errors import DamagedError, UnsafeError
@@ -41,20 +41,31 @@ PICTURES = {".jpg": b"\xff\xd8\xff", ".png": b"\x89PNG\r\n\x1a\n"}
 LARGEST_PICTURE = 50_000
 
 
+def _whole_block(block: dict[str, float]) -> dict[str, float]:
+    if not {"images", "classes", "right"} <= set(block):
+        raise ValueError("a block has images, classes and right")
+    return block
+
+
+# Larger ones are no numbers of anything, and figures cannot place them.
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+Block = Annotated[dict[str, float], AfterValidator(_whole_block)]
+
+
 @dataclass(frozen=True)
 class Step:
     """What a report uses of one line of ``metrics.jsonl``: results after an experience, as fractions."""
 
-    experience: int
-    classes_seen: int
+    experience: Count
+    classes_seen: Count
     metrics: dict[str, float]
     per_class_ap: dict[str, float] = field(default_factory=dict)
     relabelling: dict[str, float] = field(default_factory=dict)
-    relabelling_blocks: list[dict[str, float]] = field(default_factory=list)
+    relabelling_blocks: list[Block] = field(default_factory=list)
     seconds: float = 0.0
     images_per_second: float | None = None
     peak_memory_bytes: float | None = None
-    trainable_parameters: int | None = None
+    trainable_parameters: Count | None = None
 
 
 _STEP = TypeAdapter(Step)

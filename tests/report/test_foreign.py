@@ -56,6 +56,19 @@ def test_a_dollar_sign_in_the_name_of_a_class_is_drawn(write_run, tmp_path, name
     assert f">{name}<" in page
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"classes_seen": 10**30}, {"experience": -1}, {"relabelling_blocks": [{"images": 0}]}],
+)
+def test_a_line_that_no_figure_can_show_is_no_result(write_run, tmp_path, change):
+    folder = write_run(tmp_path / "run", "lwf")
+    path = folder / "metrics.jsonl"
+    first, *others = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps(json.loads(first) | change), *others]))
+    with pytest.raises(DamagedError, match="line 1 is not a result"):
+        read_run(folder)
+
+
 def test_escapes_do_not_reach_the_terminal():
     assert printable("dog\x1b[2J\x9b\r") == "dog\\x1b[2J\\x9b\\r"
     assert printable("chien à poil\n\t狗") == "chien à poil\n\t狗"
