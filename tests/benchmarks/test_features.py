@@ -213,7 +213,7 @@ def test_a_run_on_features_looks_at_pictures_and_learns_more(
         assert shown.size in ((40, 40), (70, 40))
     if aspect == "kept":
         assert main(["export", str(run), "--onnx", str(tmp_path / "model.onnx")]) == 0
-        assert "px, and scores of other shapes differ" in capsys.readouterr().out
+        assert "so scores of other shapes differ" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
