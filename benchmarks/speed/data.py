@@ -1,6 +1,6 @@
 """What reading images costs: with the cache of decoded images, without it, and in a bare Pillow loop.
 
-    python benchmarks/speed/data.py --root ../shared/data/voc2007_small --image-size 96
+    python benchmarks/speed/data.py --root DATA --image-size 96
 
 Epochs run through a data loader over an experience, turn by turn in one process, and medians are
 compared. The caches are built in a temporary folder, so that a first and a second start are timed too.
@@ -66,7 +66,7 @@ def coco_sized_streams() -> None:
 def main() -> None:
     """Print the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", type=Path, default=Path("../shared/data/voc2007_small"))
+    parser.add_argument("--root", type=Path, required=True, help="the folder that holds VOCdevkit")
     parser.add_argument("--image-size", type=int, default=96)
     parser.add_argument("--images", type=int, default=0, help="use only so many; 0 for all")
     parser.add_argument("--epochs", type=int, default=5)
