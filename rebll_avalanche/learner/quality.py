@@ -162,7 +162,10 @@ def cautious_thresholds(probabilities: Tensor, labels: Tensor) -> Tensor:
     """0.5, or as high as is needed to call no class in more of the pictures than show it.
 
     For scores of pictures that the model has learned from: they say little about how good a threshold is,
-    but a class that is called almost everywhere would be so in other pictures too.
+    but a class that is called almost everywhere would be so in other pictures too. Like
+    :func:`best_threshold` it lies in the middle between the last score that may be called and the next: other
+    pictures scatter more than those that were learned, and a loss that is lenient with negatives leaves
+    them right below 0.5.
 
     Args:
         probabilities: ``[pictures, classes]``.
@@ -173,7 +176,7 @@ def cautious_thresholds(probabilities: Tensor, labels: Tensor) -> Tensor:
 
     >>> scores = torch.tensor([[0.9, 0.4], [0.8, 0.3], [0.6, 0.2], [0.7, 0.1]])
     >>> cautious_thresholds(scores, torch.tensor([[1.0, 1.0]] + 3 * [[0.0, float("nan")]])).tolist()
-    [0.800000011920929, 0.5]
+    [0.8500000238418579, 0.5]
     """
     found = torch.full((labels.shape[1],), torch.nan)
     for column in range(labels.shape[1]):
@@ -181,8 +184,11 @@ def cautious_thresholds(probabilities: Tensor, labels: Tensor) -> Tensor:
         if bool(known.any()):
             scores = probabilities[known, column].sort(descending=True).values
             shown = int((labels[known, column] == 1).sum())
-            # Called is what lies above the threshold: all but those that may be called.
-            found[column] = max(EVEN, float(scores[shown])) if shown < len(scores) else EVEN
+            if shown == len(scores):
+                found[column] = EVEN
+            else:  # called is what lies above the threshold
+                last = scores[max(shown - 1, 0)]
+                found[column] = max(EVEN, float((last + scores[shown]) / 2))
     return found
 
 

@@ -9,7 +9,7 @@ from rebll_avalanche import Learner
 from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner import judging
 from rebll_avalanche.learner.file import read_learner, write_learner
-from rebll_avalanche.learner.quality import best_threshold, best_thresholds
+from rebll_avalanche.learner.quality import best_threshold, best_thresholds, cautious_thresholds
 
 
 @pytest.fixture
@@ -164,3 +164,17 @@ def test_a_sample_leaves_no_rare_class_out(taught, month, monkeypatch):
     monkeypatch.setattr(judging, "THRESHOLD_PICTURES", 15)
     learner.choose_thresholds(precision=0.5)
     assert learner.thresholds["blue"] != 0.5
+
+
+def test_a_cautious_one_lies_between_what_may_be_called_and_what_may_not():
+    """Right above the negatives of a lesson, it would call many others that look like them."""
+    labels = torch.tensor([1.0, 1.0, 0.0, 0.0])[:, None]
+
+    def chosen(*scores: float, given: torch.Tensor = labels) -> float:
+        return cautious_thresholds(torch.tensor(scores)[:, None], given).item()
+
+    assert chosen(0.98, 0.96, 0.44, 0.1) == pytest.approx(0.7)
+    assert chosen(0.3, 0.2, 0.1, 0.1) == 0.5, "never below"
+    assert chosen(0.9, 0.8, 0.8, 0.8) == pytest.approx(0.8), "equal scores are not called"
+    assert chosen(0.9, 0.8, 0.7, 0.6, given=0 * labels) == pytest.approx(0.9), "none shows it"
+    assert chosen(0.9, 0.8, 0.7, 0.6, given=0 * labels + 1) == 0.5, "all show it"
