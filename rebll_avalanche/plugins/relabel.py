@@ -70,6 +70,8 @@ class OnlineRelabelPlugin(TaughtPlugin, supports_distributed=True):  # type: ign
     (3, False)
     """
 
+    stored = ("teacher", "memory", "shares")
+
     mem_size: int = 40
     batch_size_mem: int = 64
     beta: float = 0.7
@@ -183,17 +185,6 @@ class OnlineRelabelPlugin(TaughtPlugin, supports_distributed=True):  # type: ign
                 provenance=provenance,
                 batch_size=strategy.eval_mb_size,
             )
-
-    def state_dict(self) -> dict[str, Any]:
-        """Memory, teacher, and class counts."""
-        own = {"memory": self.memory.state_dict(), "shares": self.shares.state_dict()}
-        return super().state_dict() | own
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        super().load_state_dict(state)
-        self.memory.load_state_dict(state["memory"])
-        self.shares.load_state_dict(state["shares"])
 
 
 def _predict(model: nn.Module, device: Any, images: Tensor) -> Tensor:
