@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide, computed
+from rebll_avalanche.benchmarks.feature_batches import computed
+from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide
 from rebll_avalanche.benchmarks.transforms import evaluation_transform
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import DamagedError, RebllError

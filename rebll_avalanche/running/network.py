@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebll_avalanche.configuration.config import BenchmarkConfig, Config, TrainingConfig
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.configuration.sections import BenchmarkConfig, TrainingConfig
 from rebll_avalanche.methods import describe
 from rebll_avalanche.models import MultiLabelModel, build_model
 from rebll_avalanche.models.adaptable import inference_only
