@@ -90,6 +90,23 @@ class ScoreCalibration(Stateful):
         self.precision = precision
 
 
+class Calibrations(Stateful):
+    """One for streams in which unannotated classes are absent, one where these are guessed.
+
+    Both learn from every experience, since what a stream is may turn out later.
+    """
+
+    stored = ("absent", "guessed")
+
+    def __init__(self) -> None:
+        self.absent, self.guessed = ScoreCalibration(), ScoreCalibration()
+
+    def merge(self, other: Calibrations) -> None:
+        """Combine each with its counterpart."""
+        self.absent.merge(other.absent)
+        self.guessed.merge(other.guessed)
+
+
 def share_weights(labels: Tensor, share: Tensor) -> Tensor:
     """Weights that correct each class's share of positives among its given labels.
 

@@ -170,20 +170,14 @@ def _share_ceilings(planned: Sequence[Any], root: Path) -> None:
 
 def _draw_maps(arguments: Any, root: Path) -> None:
     """Draw class activation maps for the first run of every method and scenario."""
-    import argparse
-
-    from rebll_avalanche.commands import cam
+    from rebll_avalanche.commands.cam import draw_tested
     from rebll_avalanche.run_files import CAM_INDEX, CAMS
     from rebll_avalanche.running.folder import is_finished
 
     first = {entry.config.folder_stem: root / entry.name for entry in reversed(arguments.planned)}
     for folder in first.values():
         if is_finished(folder) and not (folder / CAMS / CAM_INDEX).is_file():
-            parser = argparse.ArgumentParser()
-            cam.add_arguments(parser)
-            cam.run(
-                parser.parse_args([str(folder), "--count", str(arguments.study.activation_maps)])
-            )
+            draw_tested(folder, arguments.study.activation_maps)
 
 
 def _write(finished: list[Path], stem: Path, arguments: Any) -> None:
