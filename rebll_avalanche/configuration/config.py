@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from rebll_avalanche.configuration.sections import (
@@ -16,7 +15,6 @@ from rebll_avalanche.configuration.sections import (
 )
 from rebll_avalanche.configuration.values import checked
 from rebll_avalanche.methods import describe
-from rebll_avalanche.run_files import read_settings
 from rebll_avalanche.words import brief, nearest
 
 # Records that a run adds to its config.yaml, which can itself be used as a recipe.
@@ -137,11 +135,6 @@ class Config:
             else:
                 arguments[key] = checked(key, value, kinds[key])
         return cls(**arguments)
-
-    @classmethod
-    def read(cls, path: Path) -> Config:
-        """Read a run's ``config.yaml``."""
-        return cls.from_dict(read_settings(path))
 
 
 def method_section(settings: Mapping[str, Any]) -> Mapping[str, Any]:
