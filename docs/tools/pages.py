@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import importlib
 import io
 import json
 import os
@@ -13,33 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from markup import markdown, public_names
 
-import rebll_avalanche
 from rebll_avalanche.cli import COMMANDS, main
-from rebll_avalanche.methods import describe
+from rebll_avalanche.methods import describe, texts_of
 from rebll_avalanche.methods.registry import BUILT_IN, Description
+from rebll_avalanche.strategies import METHODS
 
 HERE = Path(__file__).parent
-# Rooms of the package, by the page of the reference that shows their public names.
-ROOMS = {
-    "Streams and tables": ("benchmarks", "tables", "scenario"),
-    "Labels and metrics": ("labels", "metrics"),
-    "Plugins": ("plugins", "memory"),
-    "Methods": ("strategies",),
-    "Networks": ("models",),
-    "Runs": ("running", "inference", "process"),
-    "Learner": ("learner",),
-}
-LOSSES = "losses"
-# Documented names that are imported from their own module.
-SUBMODULES = (
-    "closed_form.learner.RidgeLearner",
-    "strategies.closed_form.ClosedForm",
-    "plugins.closed_form.ClosedFormPlugin",
-    "learner.estimator.RidgeMultiLabel",
-    "benchmarks.features.FrozenFeatures",
-    "distributed.ranks.start",
-)
 ABOUT = {
     "Losses": "Pure functions of logits; [what they are for](../ideas/losses.md).",
     "Submodules": "Names that are imported from their own module: "
@@ -92,8 +72,9 @@ def method_page(
     network = "" if method.head == "linear" else f" --model.head {method.head}"
     parts.append(f"```sh\nrebll run --method.name {name}{network}\n```")
     if method.parameters:
+        texts = texts_of(METHODS[name].build)
         rows = [
-            f"| `{key}` | {_default(entry.default)} | {_escaped(entry.text)} |"
+            f"| `{key}` | {_default(entry.default)} | {_in_cell(texts[key])} |"
             for key, entry in method.parameters.items()
         ]
         parts.append(
@@ -101,8 +82,11 @@ def method_page(
         )
     if about["code"]:
         parts.append("## How it works")
-    # Links go to the reference, which has each of these once.
-    options = "\n    options: {heading_level: 3, members: false, skip_local_inventory: true}"
+    # Links go to the reference, which has each of these once; parameters are in the table above.
+    options = (
+        "\n    options: {heading_level: 3, members: false, skip_local_inventory: true, "
+        "show_docstring_parameters: false}"
+    )
     parts += [f"::: rebll_avalanche.{path}{options}" for path in about["code"]]
     return "\n\n".join(part for part in parts if part)
 
@@ -111,8 +95,8 @@ def _default(value: Any) -> str:
     return "" if value is None else f"`{value}`"
 
 
-def _escaped(text: str) -> str:
-    return text.replace("|", r"\|").replace("<", "&lt;")
+def _in_cell(text: str) -> str:
+    return markdown(" ".join(text.split())).replace("|", r"\|").replace("<", "&lt;")
 
 
 def _checked() -> dict[str, list[str]]:
@@ -141,22 +125,6 @@ def flowchart_table(text: str) -> str:
         named = ", ".join(titles[name] for name in imports.split(" & ") if name)
         lines.append(f"| **{title}** | {what} | {named} |")
     return "\n".join(lines)
-
-
-def public_names() -> dict[str, list[str]]:
-    """What the reference shows: paths below the package, by page."""
-    page_of = {room: page for page, rooms in ROOMS.items() for room in rooms}
-    names: dict[str, list[str]] = {page: [] for page in ROOMS}
-    for name, place in sorted(rebll_avalanche._EXPORTS.items(), key=lambda entry: entry[0].lower()):
-        names[page_of[place.split(".")[0]]].append(name)
-    found = vars(importlib.import_module(f"rebll_avalanche.{LOSSES}"))
-    own = [
-        name for name, value in found.items() if getattr(value, "__module__", "").endswith(LOSSES)
-    ]
-    return names | {
-        "Losses": [f"{LOSSES}.{name}" for name in own if not name.startswith("_")],
-        "Submodules": list(SUBMODULES),
-    }
 
 
 def reference_pages() -> dict[str, str]:
