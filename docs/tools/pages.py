@@ -36,8 +36,8 @@ def method_pages() -> dict[str, str]:
     checked = _checked()
     lines = [
         "# Methods",
-        "Every method by the name that `--method.name` and `get_method` take. A page has what it does, its "
-        "parameters, where it was published, and what it was compared with.",
+        "The names are those that `--method.name` and `get_method` take. Each page says what the method does, "
+        "its parameters, where it was published, and what it was checked against.",
         "| name | method | memory | network | checked against its release |\n|---|---|---|---|---|",
     ]
     made = {"methods/index.md": ""}
@@ -63,11 +63,11 @@ def method_page(
         against, what, precision = checked[row]
         parts.append(
             f"**Checked.** Against {against}: {what}. Largest difference allowed: {precision}. "
-            "See [the rivals, checked](../rivals.md)."
+            "See [rivals](../rivals.md)."
         )
     else:
         parts.append(
-            "**Checked.** Against no release; what is tested is said in [the rivals, checked](../rivals.md)."
+            "**Checked.** Not against a release; [rivals](../rivals.md) says why."
         )
     network = "" if method.head == "linear" else f" --model.head {method.head}"
     parts.append(f"```sh\nrebll run --method.name {name}{network}\n```")
@@ -129,7 +129,7 @@ def flowchart_table(text: str) -> str:
 
 def reference_pages() -> dict[str, str]:
     """Public names by page, and the command line."""
-    lines = ["# Reference", "Everything that `from rebll_avalanche import ...` gives.", ""]
+    lines = ["# Reference", "Everything that can be imported with `from rebll_avalanche import ...`, and the command line.", ""]
     made = {"reference/index.md": ""}
     for page, names in public_names().items():
         file = f"{page.lower().replace(' ', '-')}.md"
