@@ -20,6 +20,8 @@ from rebll_avalanche.methods.registry import BUILT_IN, Description
 from rebll_avalanche.strategies import METHODS
 
 HERE = Path(__file__).parent
+# A section of the configuration, in the help of a command.
+_SETTINGS = re.compile(r"^  --\w+\.\w+", flags=re.MULTILINE)
 ABOUT = {
     "Losses": "Pure functions of logits; [what they are for](../ideas/losses.md).",
     "Submodules": "Names that are imported from their own module: "
@@ -66,9 +68,7 @@ def method_page(
             "See [rivals](../rivals.md)."
         )
     else:
-        parts.append(
-            "**Checked.** Not against a release; [rivals](../rivals.md) says why."
-        )
+        parts.append("**Checked.** Not against a release; [rivals](../rivals.md) says why.")
     network = "" if method.head == "linear" else f" --model.head {method.head}"
     parts.append(f"```sh\nrebll run --method.name {name}{network}\n```")
     if method.parameters:
@@ -129,7 +129,11 @@ def flowchart_table(text: str) -> str:
 
 def reference_pages() -> dict[str, str]:
     """Public names by page, and the command line."""
-    lines = ["# Reference", "Everything that can be imported with `from rebll_avalanche import ...`, and the command line.", ""]
+    lines = [
+        "# Reference",
+        "Everything that can be imported with `from rebll_avalanche import ...`, and the command line.",
+        "",
+    ]
     made = {"reference/index.md": ""}
     for page, names in public_names().items():
         file = f"{page.lower().replace(' ', '-')}.md"
@@ -144,12 +148,18 @@ def reference_pages() -> dict[str, str]:
 
 
 def _command_page() -> str:
-    parts = ["# Command line", "What `rebll COMMAND --help` prints."]
+    parts = ["# Command line", "What `rebll COMMAND --help` prints. Settings are listed once."]
     os.environ["COLUMNS"] = "100"
+    settings: set[str] = set()
     for name, text in COMMANDS.items():
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
             main([name, "--help"])
-        shown = re.sub(r"\s+$", "", printed.getvalue())
-        parts.append(f"## rebll {name}\n\n{text.capitalize()}.\n\n```text\n{shown}\n```")
+        blocks = re.sub(r"\s+$", "", printed.getvalue()).split("\n\n")
+        new = [block for block in blocks if block not in settings]
+        if len(new) < len(blocks):
+            new.append("The settings of rebll run, see above.")
+        settings |= {block for block in blocks if _SETTINGS.search(block)}
+        shown = "\n\n".join(new)
+        parts.append(f"## rebll {name}\n\n{text[0].upper()}{text[1:]}.\n\n```text\n{shown}\n```")
     return "\n\n".join(parts)
