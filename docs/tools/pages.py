@@ -38,8 +38,8 @@ def method_pages() -> dict[str, str]:
     checked = _checked()
     lines = [
         "# Methods",
-        "The names are those that `--method.name` and `get_method` take. Each page says what the method does, "
-        "its parameters, where it was published, and what it was checked against.",
+        "The names are those that `--method.name` and `get_method` take. Each page says what the method "
+        "does, its parameters, where it was published, and what it was checked against.",
         "| name | method | memory | network | checked against its release |\n|---|---|---|---|---|",
     ]
     made = {"methods/index.md": ""}

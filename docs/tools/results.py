@@ -83,8 +83,8 @@ def page() -> str:
         "Every row of `benchmarks/paper/measured.csv`, drawn when this page was built. Percent; F1 and FPR "
         "at a threshold of 0.8; means over seeds. *Of Joint* is Last mAP divided by that of Joint with the "
         "same network. Only this figure can be compared with the paper's, which come from a larger network "
-        "and longer training. The images are small (VOC: shorter side 160 px and half of the test images; COCO: "
-        "4000 and 1500 images of 128 px), so no number here is one of the paper's own. "
+        "and longer training. The images are small (VOC: shorter side 160 px and half of the test images; "
+        "COCO: 4000 and 1500 images of 128 px), so no number here is one of the paper's own. "
         "Click a heading to sort.",
         "![Last mAP as a share of Joint, measured and as the paper has it](figures/voc-b5c3.svg)",
     ]
