@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import importlib
 import io
 import json
 import os
@@ -13,33 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from markup import markdown, public_names
 
-import rebll_avalanche
 from rebll_avalanche.cli import COMMANDS, main
-from rebll_avalanche.methods import describe
+from rebll_avalanche.methods import describe, texts_of
 from rebll_avalanche.methods.registry import BUILT_IN, Description
+from rebll_avalanche.strategies import METHODS
 
 HERE = Path(__file__).parent
-# Rooms of the package, by the page of the reference that shows their public names.
-ROOMS = {
-    "Streams and tables": ("benchmarks", "tables", "scenario"),
-    "Labels and metrics": ("labels", "metrics"),
-    "Plugins": ("plugins", "memory"),
-    "Methods": ("strategies",),
-    "Networks": ("models",),
-    "Runs": ("running", "inference", "process"),
-    "Learner": ("learner",),
-}
-LOSSES = "losses"
-# Documented names that are imported from their own module.
-SUBMODULES = (
-    "closed_form.learner.RidgeLearner",
-    "strategies.closed_form.ClosedForm",
-    "plugins.closed_form.ClosedFormPlugin",
-    "learner.estimator.RidgeMultiLabel",
-    "benchmarks.features.FrozenFeatures",
-    "distributed.ranks.start",
-)
+# A section of the configuration, in the help of a command.
+_SETTINGS = re.compile(r"^  --\w+\.\w+", flags=re.MULTILINE)
 ABOUT = {
     "Losses": "Pure functions of logits; [what they are for](../ideas/losses.md).",
     "Submodules": "Names that are imported from their own module: "
@@ -56,8 +38,8 @@ def method_pages() -> dict[str, str]:
     checked = _checked()
     lines = [
         "# Methods",
-        "Every method by the name that `--method.name` and `get_method` take. A page has what it does, its "
-        "parameters, where it was published, and what it was compared with.",
+        "The names are those that `--method.name` and `get_method` take. Each page says what the method "
+        "does, its parameters, where it was published, and what it was checked against.",
         "| name | method | memory | network | checked against its release |\n|---|---|---|---|---|",
     ]
     made = {"methods/index.md": ""}
@@ -83,17 +65,16 @@ def method_page(
         against, what, precision = checked[row]
         parts.append(
             f"**Checked.** Against {against}: {what}. Largest difference allowed: {precision}. "
-            "See [the rivals, checked](../rivals.md)."
+            "See [rivals](../rivals.md)."
         )
     else:
-        parts.append(
-            "**Checked.** Against no release; what is tested is said in [the rivals, checked](../rivals.md)."
-        )
+        parts.append("**Checked.** Not against a release; [rivals](../rivals.md) says why.")
     network = "" if method.head == "linear" else f" --model.head {method.head}"
     parts.append(f"```sh\nrebll run --method.name {name}{network}\n```")
     if method.parameters:
+        texts = texts_of(METHODS[name].build)
         rows = [
-            f"| `{key}` | {_default(entry.default)} | {_escaped(entry.text)} |"
+            f"| `{key}` | {_default(entry.default)} | {_in_cell(texts[key])} |"
             for key, entry in method.parameters.items()
         ]
         parts.append(
@@ -101,8 +82,11 @@ def method_page(
         )
     if about["code"]:
         parts.append("## How it works")
-    # Links go to the reference, which has each of these once.
-    options = "\n    options: {heading_level: 3, members: false, skip_local_inventory: true}"
+    # Links go to the reference, which has each of these once; parameters are in the table above.
+    options = (
+        "\n    options: {heading_level: 3, members: false, skip_local_inventory: true, "
+        "show_docstring_parameters: false}"
+    )
     parts += [f"::: rebll_avalanche.{path}{options}" for path in about["code"]]
     return "\n\n".join(part for part in parts if part)
 
@@ -111,8 +95,8 @@ def _default(value: Any) -> str:
     return "" if value is None else f"`{value}`"
 
 
-def _escaped(text: str) -> str:
-    return text.replace("|", r"\|").replace("<", "&lt;")
+def _in_cell(text: str) -> str:
+    return markdown(" ".join(text.split())).replace("|", r"\|").replace("<", "&lt;")
 
 
 def _checked() -> dict[str, list[str]]:
@@ -143,25 +127,13 @@ def flowchart_table(text: str) -> str:
     return "\n".join(lines)
 
 
-def public_names() -> dict[str, list[str]]:
-    """What the reference shows: paths below the package, by page."""
-    page_of = {room: page for page, rooms in ROOMS.items() for room in rooms}
-    names: dict[str, list[str]] = {page: [] for page in ROOMS}
-    for name, place in sorted(rebll_avalanche._EXPORTS.items(), key=lambda entry: entry[0].lower()):
-        names[page_of[place.split(".")[0]]].append(name)
-    found = vars(importlib.import_module(f"rebll_avalanche.{LOSSES}"))
-    own = [
-        name for name, value in found.items() if getattr(value, "__module__", "").endswith(LOSSES)
-    ]
-    return names | {
-        "Losses": [f"{LOSSES}.{name}" for name in own if not name.startswith("_")],
-        "Submodules": list(SUBMODULES),
-    }
-
-
 def reference_pages() -> dict[str, str]:
     """Public names by page, and the command line."""
-    lines = ["# Reference", "Everything that `from rebll_avalanche import ...` gives.", ""]
+    lines = [
+        "# Reference",
+        "Everything that can be imported with `from rebll_avalanche import ...`, and the command line.",
+        "",
+    ]
     made = {"reference/index.md": ""}
     for page, names in public_names().items():
         file = f"{page.lower().replace(' ', '-')}.md"
@@ -176,12 +148,18 @@ def reference_pages() -> dict[str, str]:
 
 
 def _command_page() -> str:
-    parts = ["# Command line", "What `rebll COMMAND --help` prints."]
+    parts = ["# Command line", "What `rebll COMMAND --help` prints. Settings are listed once."]
     os.environ["COLUMNS"] = "100"
+    settings: set[str] = set()
     for name, text in COMMANDS.items():
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
             main([name, "--help"])
-        shown = re.sub(r"\s+$", "", printed.getvalue())
-        parts.append(f"## rebll {name}\n\n{text.capitalize()}.\n\n```text\n{shown}\n```")
+        blocks = re.sub(r"\s+$", "", printed.getvalue()).split("\n\n")
+        new = [block for block in blocks if block not in settings]
+        if len(new) < len(blocks):
+            new.append("The settings of rebll run, see above.")
+        settings |= {block for block in blocks if _SETTINGS.search(block)}
+        shown = "\n\n".join(new)
+        parts.append(f"## rebll {name}\n\n{text[0].upper()}{text[1:]}.\n\n```text\n{shown}\n```")
     return "\n\n".join(parts)

@@ -21,7 +21,7 @@ CLOSED_FORM = ROOT / "benchmarks" / "closed_form" / "results.csv"
 STREAMS = ROOT / "benchmarks" / "streams" / "closed_form.csv"
 HEADINGS = (
     "method", "Last mAP", "of Joint", "paper: Last", "paper: of Joint", "CF1", "OF1", "Avg mAP", "FPR",
-    "seeds", "how", "command",
+    "seeds", "network and training", "command",
 )  # fmt: skip
 # How an experiment's words about its training are said on the command line.
 WORDS = {
@@ -79,12 +79,12 @@ def page() -> str:
     measured, printed = found(), paper_rows()
     parts = [
         "---\nhide: [toc]\n---",  # the tables want its place
-        "# Measured, and the paper beside it",
+        "# Results beside the paper's",
         "Every row of `benchmarks/paper/measured.csv`, drawn when this page was built. Percent; F1 and FPR "
-        "at a threshold of 0.8; means over seeds. *Of Joint* is Last mAP over that of Joint with the same "
-        "network: the one figure that carries over between networks, since the paper has a larger one and "
-        "trains longer. The images are small (VOC: shorter side 160 px and half of the test images; COCO: "
-        "4000 and 1500 images of 128 px), so no number here is one of the paper's own. "
+        "at a threshold of 0.8; means over seeds. *Of Joint* is Last mAP divided by that of Joint with the "
+        "same network. Only this figure can be compared with the paper's, which come from a larger network "
+        "and longer training. The images are small (VOC: shorter side 160 px and half of the test images; "
+        "COCO: 4000 and 1500 images of 128 px), so no number here is one of the paper's own. "
         "Click a heading to sort.",
         "![Last mAP as a share of Joint, measured and as the paper has it](figures/voc-b5c3.svg)",
     ]
@@ -170,7 +170,7 @@ def streams() -> list[str]:
         "## Kinds of streams",
         "The closed form on validation images, by [kind of stream](ideas/streams.md) and by what an unknown "
         "label counts as; rows of `benchmarks/streams/closed_form.csv`, explained in "
-        "[Streams as they come](benchmarks/results/streams.md).",
+        "[Other kinds of streams](benchmarks/results/streams.md).",
         table([*headings, "command"], [[*row, again] for row in rows]),
     ]
 
@@ -182,7 +182,7 @@ def table(headings: Iterable[str], lines: Iterable[Sequence[str]]) -> str:
     for *cells, last in lines:
         opens = f"<details><summary>show</summary><code>{escape(last)}</code></details>"
         shown = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        body.append(f"<tr>{shown}<td>{opens if last else 'not any more'}</td></tr>")
+        body.append(f"<tr>{shown}<td>{opens if last else 'no longer possible'}</td></tr>")
     return (
         '<div class="wide"><table class="sortable"><thead><tr>'
         f"{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"

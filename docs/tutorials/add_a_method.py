@@ -62,8 +62,8 @@ for name, parameter in method.parameters.items():
 # %% [markdown]
 # ## Does it do anything?
 #
-# With strength 0 it must be fine-tuning. With more, new classes should be learned less, and old ones,
-# one hopes, be kept.
+# With strength 0 it must equal fine-tuning. With a higher strength, new classes should be learned less
+# and old ones forgotten less.
 
 # %%
 benchmark = MultiLabelScenes("B10-C10", image_size=32, train_size=800, test_size=300)
@@ -85,7 +85,7 @@ for strength in (0.0, 10.0, 100.0):
 
 # %% [markdown]
 # The stronger the anchor, the less is learned of new classes. Old classes hardly gain from it here, so
-# this idea fails its first test, in seconds and not in days: it preserves the probabilities of a small
+# this idea fails its first test, within seconds: it preserves the probabilities of a small
 # network that was never sure of its old classes. RebLL adds a memory, and weights in the loss that
 # rebalance positives and negatives. Whether a difference is real is a question for validation images
 # and several seeds: [Compare methods](compare_methods.md).

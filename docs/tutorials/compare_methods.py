@@ -29,8 +29,8 @@ seeds: [0, 1, 2]
 # %% [markdown]
 # ## The table
 #
-# `rebll` is the command line; in a terminal this is `rebll table recipe.yaml`. What is done is not
-# run again, and a run that was stopped goes on.
+# `rebll` is the command line; in a terminal this is `rebll table recipe.yaml`. Finished runs are
+# skipped, and a stopped run is resumed.
 
 # %%
 done = rebll(["table", "recipe.yaml", "--folder", "runs", "--jobs", "1"])
@@ -38,7 +38,7 @@ done = rebll(["table", "recipe.yaml", "--folder", "runs", "--jobs", "1"])
 # %% [markdown]
 # How to read it:
 #
-# - **Joint** trains on everything at once with all labels: the ceiling, which does not compete. *Of
+# - **Joint** trains on everything at once with all labels. It is the upper bound, not a competitor. *Of
 #   Joint* is the share of its Last mAP that a method keeps, and the one number that carries over to
 #   other networks.
 # - **Last mAP** is after the last experience, **Avg mAP** the mean over all. A method can be good
@@ -71,8 +71,8 @@ display(SVG(str(next(Path("figures").glob("*-memory-1.svg")))))
 
 # %% [markdown]
 # **Labels in memory**: a row per picture that RebLL keeps, a column per class; strong colours are
-# present, faint ones absent. Grey came with the picture; the other colours were filled in by a model,
-# and the numbers say which percentage of a block's fillings is right. What it is for: [the label
+# present, faint ones absent. Grey labels are annotations; the other colours were filled in by a model,
+# and the numbers are the percentage of a block's filled labels that is right. See [the label
 # block matrix](../ideas/label-matrix.md).
 #
 # **Next:** [recipes, seeds and what is never tuned on test images](../benchmark.md), and [what was

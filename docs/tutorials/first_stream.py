@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A first stream, and RebLL
 #
-# What a stream with partial labels looks like, how plain training fails on it, and what changes when
-# RebLL is plugged into the same strategy. Everything is drawn and computed here; nothing is downloaded.
+# This tutorial shows what a stream with partial labels looks like, how plain training fails on it, and
+# what changes when RebLL is added to the same strategy. Nothing is downloaded.
 
 # %%
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ from rebll_avalanche import (
 # ## The stream
 #
 # `MultiLabelScenes` draws pictures with one or more shapes. `"B10-C5"` says when classes arrive: ten
-# in the first experience, five more in each later one. What comes out is an Avalanche benchmark: a
+# in the first experience, five more in each later one. The result is an Avalanche benchmark: a
 # stream of experiences to train on, and one to test on.
 
 # %%
@@ -52,18 +52,18 @@ for panel, row in zip(panels, rows, strict=True):
     picture, target, *_ = second.dataset.eval()[row]
     panel.imshow(picture.permute(1, 2, 0))
     panel.set_axis_off()
-    said = [benchmark.class_names[column] for column in (target == 1).nonzero().flatten()]
-    panel.set_title(", ".join(said), color="green", fontsize=9)
-    unsaid = [benchmark.class_names[column] for column in hidden[row].nonzero().flatten()]
-    panel.text(16, 36, ", ".join(unsaid), color="grey", fontsize=9, ha="center")
+    annotated = [benchmark.class_names[column] for column in (target == 1).nonzero().flatten()]
+    panel.set_title(", ".join(annotated), color="green", fontsize=9)
+    unknown = [benchmark.class_names[column] for column in hidden[row].nonzero().flatten()]
+    panel.text(16, 36, ", ".join(unknown), color="grey", fontsize=9, ha="center")
 print("labels of the first:", second.dataset[rows[0]][1].tolist())
 plt.show()
 
 # %% [markdown]
 # ## Plain training
 #
-# The strategy is Avalanche's own `Naive`. Two things in it know about partial labels: the criterion,
-# which leaves NaN out, and the evaluator, which has the metrics of the field. The head of
+# The strategy is Avalanche's own `Naive`. Two parts of it handle partial labels: the criterion,
+# which ignores NaN, and the evaluator, which computes multi-label metrics. The head of
 # `build_model` grows when an experience brings classes. `run_stream` trains on each experience, and
 # then tests on all classes seen so far.
 

@@ -19,7 +19,7 @@ work = Path(tempfile.mkdtemp())
 
 
 def take_pictures(name, seed, classes):
-    """Write pictures, and the table that somebody made who looked for some classes only."""
+    """Write pictures, and a table of labels that covers only the given classes."""
     scenes = MultiLabelScenes(train_size=150, test_size=50, image_size=96, seed=seed)
     scenes.write_csv(work / name)
     with open(work / name / "labels.csv") as file:
@@ -33,12 +33,12 @@ take_pictures("april", 2, {"pinwheel", "flower", "dots"})
 print((work / "march.csv").read_text()[:130])
 
 # %% [markdown]
-# A row is a file name and what is in the picture. A class that a table names and a row does not list
-# is absent there; a class that it never names is *unknown*: nobody has looked for dots in March.
+# A row is a file name and the labels of the picture. A class that the table names and a row does not
+# list is absent there; a class that the table never names is *unknown*: in March, nobody looked for dots.
 #
 # ## March
 #
-# A backbone whose weights came with the installation makes one vector of each picture. The head is
+# A backbone whose weights came with the installation turns each picture into one vector. The head is
 # solved in closed form, so there is no training to wait for. `image_size` is small here because the
 # pictures are.
 
@@ -113,9 +113,9 @@ place = [(s.picture, s.name) for s in suspects].index((victim, "pinwheel")) + 1
 print(f"the planted error is number {place} of {len(suspects)} suspects, among 300 pictures")
 
 # %% [markdown]
-# ## Forget, keep, move on
+# ## Forget and save
 #
-# `forget` removes pictures, classes or a lesson as if they had never come. The file holds names,
+# `forget` removes pictures, classes or a lesson as if they had never been learned. The file holds names,
 # labels and one vector per picture; nothing in it can run code.
 
 # %%

@@ -60,10 +60,10 @@ class FrozenFeatures:
         spread: Computes the features of blocks of images, in order; by default one after the other, here.
 
     Attributes:
-        model: The backbone, in evaluation mode, with a head that knows no class.
+        model: The backbone, in evaluation mode, with a head without classes.
         weights: Name, source and hash of the backbone's weights, for result files.
         windows: Whether there are features of windows.
-        files: Where the features of the sources so far are kept.
+        files: Cache files of the features computed so far.
 
     >>> import tempfile
     >>> from rebll_avalanche import MultiLabelScenes
@@ -120,10 +120,10 @@ class FrozenFeatures:
         return vectors
 
     def of(self, pictures: Pictures) -> Tensor:
-        """The same of any pictures, computed now and not kept; zeros for those that do not decode.
+        """Features of any pictures, computed now and not cached; zeros for unreadable ones.
 
         Raises:
-            ValueError: When there is none that does.
+            ValueError: When no picture is readable.
         """
         usable = usable_rows(pictures)
         if not usable:
@@ -144,7 +144,7 @@ class FrozenFeatures:
         return other
 
     def of_block(self, pictures: Pictures) -> Tensor:
-        """Features of some images that decode."""
+        """Features of some readable images."""
         make = KeepAspect if self._keep_aspect else evaluation_transform
         transform = make(self._image_size)
         if self._until is not None:
@@ -157,12 +157,12 @@ class FrozenFeatures:
 
     @property
     def num_bytes(self) -> int:
-        """Of the pooled features of one image."""
+        """Size of the pooled features of one image."""
         length: int = self.model.head.in_features  # type: ignore[assignment]
         return 4 * length
 
     def weights_hash(self) -> str:
-        """Of the weights themselves, wherever they came from."""
+        """Hash of the weights, whatever their source."""
         digest = hashlib.sha256()
         for name, tensor in self.backbone_state().items():
             digest.update(name.encode())
@@ -170,11 +170,11 @@ class FrozenFeatures:
         return digest.hexdigest()
 
     def backbone_state(self) -> dict[str, Tensor]:
-        """The weights themselves."""
+        """The backbone's weights."""
         return dict(self.model.backbone.state_dict())
 
     def load_weights(self, state: Mapping[str, Tensor]) -> None:
-        """Take what :meth:`backbone_state` gave, of the same backbone."""
+        """Load what :meth:`backbone_state` returned for the same backbone."""
         self.model.backbone.load_state_dict(dict(state))
 
     def _key(self, source: Source) -> str:
@@ -203,7 +203,7 @@ class SideBySide:
 
     Attributes:
         weights: Names, source and one common hash.
-        files: Where the features of the sources so far are kept.
+        files: Cache files of the features computed so far.
     """
 
     def __init__(self, makers: Sequence[FrozenFeatures]) -> None:
@@ -229,7 +229,7 @@ class SideBySide:
 
     @property
     def num_bytes(self) -> int:
-        """Of the pooled features of one image."""
+        """Size of the pooled features of one image."""
         return sum(maker.num_bytes for maker in self._makers)
 
     def weights_hash(self) -> str:

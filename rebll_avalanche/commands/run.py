@@ -8,7 +8,7 @@ from typing import Any
 
 HELP = """Train and evaluate one recipe, for example: rebll run recipe.yaml --seed 3 --method.alpha 1.0.
 After an interruption, the same command continues from the last finished epoch. On several processes, with the
-same batch size and the same results: torchrun --nproc-per-node 2 -m rebll_avalanche run recipe.yaml"""
+same batch size and the same results: torchrun --nproc-per-node 2 -m rebll_avalanche run recipe.yaml."""
 
 
 def parse(argv: Sequence[str]) -> Any:

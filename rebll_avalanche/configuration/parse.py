@@ -22,7 +22,7 @@ SINGLE = {
     "loggers": "additional Avalanche loggers (type: text|tensorboard|wandb, default: )",
 }
 SHORT = (
-    "The section may be left out where only one has the setting: --epochs 3 is --training.epochs 3."
+    "The section can be omitted if only one has the setting: --epochs 3 means --training.epochs 3."
 )
 Extend = Callable[[argparse.ArgumentParser], None]
 

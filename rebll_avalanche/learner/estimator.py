@@ -17,21 +17,21 @@ from rebll_avalanche.words import brief
 
 
 class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
-    """Learns labels of vectors in closed form, batch by batch, with labels that nobody knows.
+    """Closed-form multi-label classifier for vectors, with partial fitting and unknown labels.
 
     ``Y`` is a matrix of 1, 0 and NaN with a column per class; a call of :meth:`partial_fit` may bring more
     columns than the last one. A vector of classes, as for other classifiers, becomes one column per class,
     and the most probable class is predicted.
 
     Args:
-        unknown: What a label that nobody gave counts as; this and what follows are those of
-            :class:`~rebll_avalanche.closed_form.learner.RidgeLearner`.
+        unknown: Target for an unknown label, as in
+            :class:`~rebll_avalanche.closed_form.learner.RidgeLearner`, like the two parameters below.
         gamma: The ridge penalty; by default chosen by generalised cross-validation.
         calibration: How scores become log-odds.
         threshold: Probability above which a class is predicted, for matrices.
 
     Attributes:
-        classes_: Of a vector, its classes; of a matrix, the names of its columns, from 0 if nobody gave any.
+        classes_: Of a vector, its classes; of a matrix, the names of its columns, by default 0, 1, ...
         n_features_in_: Length of the vectors.
 
     >>> x, y = np.eye(4).repeat(5, axis=0), np.eye(4).repeat(5, axis=0)  # 20 vectors, 4 classes

@@ -54,24 +54,24 @@ THUMBNAILS = "16 MB"
 
 
 class Learner:
-    """Learns classes from tables of pictures, lesson by lesson, without the pictures of before.
+    """Learns classes from tables of pictures, lesson by lesson, without the earlier pictures.
 
-    A frozen backbone makes one vector of each picture; a method of this package learns from these. The
+    A frozen backbone turns each picture into one vector; a method of this package learns from these. The
     default method, the closed form, forgets nothing, can be corrected, and can be made to forget exactly.
     With ``frozen=False`` the whole network is trained from pictures, and memory holds pictures.
 
     Args:
-        method: Any registered method that can go on without its old data, such as ``"rebll"``, ``"er"`` or
+        method: Any registered method that can continue without its old data, such as ``"rebll"``, ``"er"`` or
             ``"lwf"``.
         backbone: A timm name that ``pretrained`` has weights for, or ``"small_cnn"``, which has none.
         pretrained: ``"pypi"``, ``"timm"``, or a file; see :func:`rebll_avalanche.build_model`.
         frozen: Do not change the backbone.
         image_size: The shorter side that pictures are scaled to, by default 288; if the backbone is not
             frozen, the side of the square, by default 224.
-        precision: Thresholds keep this precision, as a fraction, instead of the best F1.
+        precision: Choose thresholds with this precision, as a fraction, instead of the best F1.
         training: Settings of training for methods with gradients, such as ``{"epochs": 20}``.
-        seed: Of everything random in training.
-        thumbnails: How many small copies of pictures (96 px) it keeps for people to see: a number of
+        seed: Seed of all random numbers in training.
+        thumbnails: How many small copies of pictures (96 px) to keep for display: a number of
             pictures, megabytes such as ``"16 MB"``, or 0 for none.
         **options: Parameters of the method, such as ``mem_size``: a number of pictures in memory, or
             megabytes such as ``"20 MB"``.
@@ -139,37 +139,37 @@ class Learner:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The classes that it can name, in order of first appearance."""
+        """The classes it predicts, in order of first appearance."""
         return self._know.class_names
 
     @property
     def lessons(self) -> tuple[Lesson, ...]:
-        """What it was taught, oldest first."""
+        """All lessons, oldest first."""
         return self._know.lessons
 
     @property
     def thresholds(self) -> dict[str, float]:
-        """The probability above which each class is called present."""
+        """The probability above which each class is predicted."""
         found = self._know.visible_thresholds.tolist()
         return dict(zip(self.class_names, found, strict=True))
 
     @property
     def kept_thresholds(self) -> dict[str, float]:
-        """Those of them that :meth:`set_thresholds` has set."""
+        """The thresholds set by :meth:`set_thresholds`."""
         return dict(self._know.kept_thresholds)
 
     @property
     def backbone(self) -> str:
-        """Its name, for people."""
+        """Human-readable name of the backbone."""
         config = self.config
         return config.benchmark.features or f"{config.model.backbone} (trained from pictures)"
 
     @property
     def features(self) -> Features | None:
-        """What makes vectors of pictures, if the backbone is frozen; built when it is first needed.
+        """The feature extractor, if the backbone is frozen; built when it is first needed.
 
         Raises:
-            RebllError: When the backbone's weights are not those that it learned with.
+            RebllError: When the backbone's weights differ from those it was trained with.
         """
         if self._features is None and self.config.benchmark.features is not None:
             shape = None if self._know.taught is None else self._know.taught["input_shape"]
@@ -179,10 +179,10 @@ class Learner:
         return self._features
 
     def thumbnail(self, picture: str | int) -> bytes | None:
-        """A small JPEG of a picture that was learned, if one is kept; its file may be gone.
+        """A small JPEG of a learned picture, if one is kept; the original file is not needed.
 
         Args:
-            picture: Its name in the table that taught it, or its key (:attr:`Lesson.keys`).
+            picture: Its name in the table it was learned from, or its key (:attr:`Lesson.keys`).
 
         Raises:
             RebllError: When several pictures have that name.
@@ -205,15 +205,15 @@ class Learner:
     ) -> Lesson:
         """Learn from a table; its pictures are not needed again.
 
-        Whatever goes wrong, and when it is stopped, the learner is as it was before.
+        If the lesson fails or is interrupted, the learner is unchanged.
 
         Args:
             table: Anything that :func:`rebll_avalanche.read_table` takes. Classes may be new, known, or both.
-                With a column ``split``, only rows of ``train``.
+                If it has a column ``split``, only its ``train`` rows are used.
             images: The folder that its file names are relative to.
-            about: The classes that it speaks about, if not those that it names.
-            class_names: Of the columns, if it is a label matrix.
-            on_error: Refuse a table with unreadable pictures, or go on without these.
+            about: The classes that it annotates, if not exactly those it names.
+            class_names: Names of the columns, if it is a label matrix.
+            on_error: Refuse a table with unreadable pictures, or skip these.
         """
         started = time.perf_counter()
         read = read_table(table, images=images, about=about, class_names=class_names)
@@ -247,8 +247,8 @@ class Learner:
     ) -> Correction:
         """Change labels of pictures that were learned before, exactly.
 
-        Pictures are known again by their content if they are there, else by their name in the table that
-        taught them. Labels that the table says nothing about stay.
+        Pictures are identified by their content if the files exist, else by their name in the table they
+        were learned from. Labels that the table does not annotate stay unchanged.
 
         Args:
             table: As for :meth:`learn`, with known classes only.
@@ -269,11 +269,11 @@ class Learner:
         classes: str | Iterable[str] | None = None,
         lesson: int | None = None,
     ) -> None:
-        """Be as if pictures, classes or a lesson had never come, exactly.
+        """Forget pictures, classes or a lesson exactly, as if they had never been learned.
 
         Args:
-            images: Files, or names as in the tables that taught them. A file that is there is known by its
-                content alone; one that was saved again is another picture.
+            images: Files, or names as in the tables. An existing file is identified by its content alone;
+                a file that was saved again counts as another picture.
             classes: Their names.
             lesson: Its number.
         """
@@ -281,10 +281,10 @@ class Learner:
         self._revise(revising.without(self._know, images=images, classes=classes, lesson=lesson))
 
     def undo(self) -> Lesson:
-        """Be as before the last lesson, which is returned.
+        """Undo the last lesson and return it.
 
         Raises:
-            RebllError: When there is none, or, for methods that train, it was undone already.
+            RebllError: When there is none, or, for methods that train, one was undone already.
         """
         if not self.lessons:
             raise RebllError("there is no lesson to undo")
@@ -306,17 +306,17 @@ class Learner:
         """Give a class another name.
 
         Raises:
-            RebllError: When there is no such class, or another one has that name.
+            RebllError: When the class does not exist, or another one has the new name.
         """
         self._set(revising.renamed(self._know, old, new), None)
 
     def merge(self, other: Learner) -> None:
-        """Learn all lessons of another learner after one's own, from the vectors that it has kept.
+        """Learn all lessons of another learner from the vectors it has kept.
 
-        Classes are matched by name. The result is what teaching its lessons here would have given.
+        Classes are matched by name. The result equals learning its lessons after this learner's own.
 
         Raises:
-            RebllError: When the two differ in more than what they were taught.
+            RebllError: When the two have different settings.
         """
         if not isinstance(other, Learner):
             raise TypeError(f"other must be a Learner, got {brief(other)}")
@@ -337,13 +337,13 @@ class Learner:
             self._revise(revising.merged(self._know, other._know))
 
     def set_thresholds(self, thresholds: Mapping[str, float]) -> None:
-        """Call classes present above these probabilities; no lesson will move them.
+        """Set thresholds of classes by hand; later lessons do not change them.
 
         Args:
-            thresholds: By class; those of other classes stay as they are.
+            thresholds: Probabilities by class; other classes keep theirs.
 
         Raises:
-            RebllError: When a class is not known, or a threshold is no probability.
+            RebllError: When a class is unknown, or a threshold is not a probability.
         """
         if not isinstance(thresholds, Mapping):
             raise TypeError(f"thresholds must map classes to numbers, got {brief(thresholds)}")
@@ -368,7 +368,7 @@ class Learner:
         return predicting.answers(self.config, self.features, network, shown)
 
     def ranked(self, pictures: Given | Iterable[Given]) -> list[dict[str, float]]:
-        """Of each picture the probability of every class, highest first."""
+        """The probability of every class for each picture, highest first."""
         rows = self.scores(pictures).tolist()
         return [predicting.sorted_scores(self._know, row) for row in rows]
 
@@ -380,7 +380,7 @@ class Learner:
 
         Returns:
             A dictionary for one picture; for several, a dictionary of these by file, or by number where
-            pictures are no files.
+            pictures are not files.
         """
         shown = find_pictures(pictures)
         answers = [predicting.classes_above(self._know, row) for row in self.scores(shown).tolist()]
@@ -396,11 +396,11 @@ class Learner:
         about: Iterable[str] | None = None,
         class_names: Iterable[str] | None = None,
     ) -> Evaluation:
-        """How right it is on pictures that it should not have learned from.
+        """Measure the quality on pictures that it has not learned from.
 
         Args:
-            table: As for :meth:`learn`; classes that are not known are left out and named. With a column
-                ``split``, only rows of ``test``.
+            table: As for :meth:`learn`; unknown classes are left out and listed. If it has a column
+                ``split``, only its ``test`` rows are used.
             images: As there.
             about: As there.
             class_names: As there.
@@ -413,11 +413,11 @@ class Learner:
         return predicting.evaluation(self._know, read, pictures.keys(), labels, scores)
 
     def suggest(self, pictures: Given | Iterable[Given], count: int = 20) -> list[Suggestion]:
-        """Which pictures to label next, and for which classes: those that it is least sure of.
+        """The pictures to label next, least certain first, and the classes to check in each.
 
         Args:
-            pictures: Without labels.
-            count: At most so many.
+            pictures: Pictures without labels.
+            count: Maximum number.
         """
         check_number("count", count, 0, whole=True)
         shown, network = find_pictures(pictures), self._network()
@@ -429,10 +429,10 @@ class Learner:
         return suggestions(shown.names, vectors, scores, thresholds, self.class_names, count)
 
     def audit(self, count: int | None = 100) -> list[Suspect]:
-        """Labels that are probably wrong, worst first, by heads that had not learned from the picture.
+        """Labels that are probably wrong, worst first, by leave-one-out scores.
 
         Args:
-            count: At most so many; all that the thresholds contradict if ``None``.
+            count: Maximum number; with ``None``, all labels that contradict the thresholds.
         """
         require_exact(self.config, "auditing")
         if count is not None:
@@ -440,15 +440,15 @@ class Learner:
         return predicting.wrong_labels(self._know, count)
 
     def qualities(self) -> tuple[ClassQuality, ...]:
-        """How good every class is on all pictures that were annotated for it, leave-one-out."""
+        """Leave-one-out quality of every class on all pictures annotated for it."""
         require_exact(self.config, "scoring pictures without themselves")
         return judging.qualities(self._know)
 
     def trained_model(self, name: str = "learner") -> TrainedModel:
-        """The same answers from one network for pictures, for maps of classes and for ONNX.
+        """One network from pictures to the same probabilities, for class activation maps and ONNX.
 
         Args:
-            name: For messages.
+            name: Name used in messages.
         """
         check_path("name", name, needed=True)
         from rebll_avalanche.inference.predictor import joined_model
@@ -466,11 +466,11 @@ class Learner:
     # The file
 
     def save(self, path: str | os.PathLike[str], *, self_contained: bool = False) -> Path:
-        """Write everything into one file; the old one stays until the new one is complete.
+        """Write the learner to one file, atomically.
 
         Args:
             path: Usually ``name.rebll``.
-            self_contained: Put the backbone's weights in, so that no package has to bring them.
+            self_contained: Include the backbone's weights, so that no package needs to provide them.
         """
         check_path("path", path, needed=True)
         target = Path(path).expanduser()
@@ -493,10 +493,10 @@ class Learner:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Learner:
-        """The learner that :meth:`save` wrote, here or elsewhere.
+        """Load a learner written by :meth:`save`.
 
         Raises:
-            DamagedError: When the file is no learner, or its bytes are not those that were written.
+            DamagedError: When the file is not a learner, or is damaged.
         """
         check_path("path", path, needed=True)
         stored, network = read_stored(Path(path).expanduser())
@@ -506,16 +506,16 @@ class Learner:
     def from_run(
         cls, folder: str | os.PathLike[str], *, thumbnails: int | str = THUMBNAILS
     ) -> Learner:
-        """The learner that a finished run of ``rebll run`` has become: it goes on with the run's method.
+        """Open a finished run of ``rebll run`` as a learner that continues with the run's method.
 
         The images and tables of the run are not needed: its last checkpoint holds those of its memory.
 
         Args:
             folder: The run, on images or on the vectors of a frozen backbone.
-            thumbnails: As for the constructor, of pictures that will be learned.
+            thumbnails: As for the constructor, for pictures learned from now on.
 
         Raises:
-            RebllError: When the run is not finished, or its method cannot go on.
+            RebllError: When the run is not finished, or its method cannot continue.
         """
         check_path("folder", folder, needed=True)
         stored = open_run(Path(folder).expanduser())
@@ -531,16 +531,16 @@ class Learner:
         self_contained: bool = False,
         endpoint: str | None = None,
     ) -> str:
-        """Upload the file to the Hugging Face hub, with a card made of the lessons.
+        """Upload the file to the Hugging Face hub, with a model card made from the lessons.
 
         Names of pictures and classes are in the file, and so are thumbnails of the pictures, unless the
         learner was made with ``thumbnails=0``. If its backbone is trained, so are the pictures of its
         memory, unless ``mem_size=0``. Use ``private=True`` if nobody else may see them.
 
         Args:
-            repo_id: ``"somebody/city"``; made if it is not there.
-            private: Let nobody else see it.
-            token: The one that ``hf auth login`` has stored, if not given.
+            repo_id: ``"somebody/city"``; created if it does not exist.
+            private: Make the repository private.
+            token: Access token; by default the one stored by ``hf auth login``.
             self_contained: As for :meth:`save`.
             endpoint: Another hub than huggingface.co.
 

@@ -4,7 +4,13 @@ Nothing here imports torch. ``builtin.json`` describes the built-in methods; it 
 signatures and docstrings with ``python -m rebll_avalanche.strategies.generate``.
 """
 
-from rebll_avalanche.methods.parameters import Parameter, composed, signature_of, takes_also
+from rebll_avalanche.methods.parameters import (
+    Parameter,
+    composed,
+    signature_of,
+    takes_also,
+    texts_of,
+)
 from rebll_avalanche.methods.registry import (
     METHODS,
     Method,
@@ -25,4 +31,5 @@ __all__ = [
     "register",
     "signature_of",
     "takes_also",
+    "texts_of",
 ]

@@ -115,18 +115,14 @@ def parameters_of(build: Callable[..., Any]) -> dict[str, Parameter]:
             ``partial(adopt, EWC)`` has the parameters of both.
     """
     given = build.keywords if isinstance(build, partial) else {}
-    sources = [build.func, *build.args] if isinstance(build, partial) else [build]
-    texts: dict[str, str] = {}
-    for part in (part for source in sources for part in _with_parts(source)):
-        texts = _texts(part) | texts
-    presets = presets_of(build)
+    texts, presets = texts_of(build), presets_of(build)
     found: dict[str, Parameter] = {}
-    for name, entry in (pair for source in sources for pair in _keywords(source)):
+    for name, entry in (pair for source in _sources(build) for pair in _keywords(source)):
         kind = _plain(entry.annotation)
         if kind is not None and name not in SUPPLIED:
             default = given.get(name, entry.default)
             default = None if default is inspect.Parameter.empty else default
-            found.setdefault(name, Parameter(kind, default, texts.get(name, "")))
+            found.setdefault(name, Parameter(kind, default, for_terminals(texts.get(name, ""))))
     preset = presets.get(found["preset"].default, {}) if "preset" in found else {}
     return {
         name: Parameter(entry.kind, (preset | given).get(name, entry.default), entry.text)
@@ -134,10 +130,22 @@ def parameters_of(build: Callable[..., Any]) -> dict[str, Parameter]:
     }
 
 
+def texts_of(build: Callable[..., Any]) -> dict[str, str]:
+    """Descriptions of parameters by name: from its own docstrings, or else those of its parts."""
+    texts: dict[str, str] = {}
+    for part in (part for source in _sources(build) for part in _with_parts(source)):
+        texts = _texts(part) | texts
+    return texts
+
+
 def presets_of(build: Callable[..., Any]) -> dict[str, dict[str, Any]]:
     """The defaults of each value of a parameter ``preset``: ``presets`` of its class."""
     source = build.func if isinstance(build, partial) else build
     return next((p.presets for p in _with_parts(source) if hasattr(p, "presets")), {})
+
+
+def _sources(build: Callable[..., Any]) -> list[Callable[..., Any]]:
+    return [build.func, *build.args] if isinstance(build, partial) else [build]
 
 
 def _keywords(build: Callable[..., Any]) -> Iterator[tuple[str, inspect.Parameter]]:
@@ -171,7 +179,7 @@ def _texts(part: Any) -> dict[str, str]:
     init = vars(part).get("__init__") if isinstance(part, type) else None
     documented = [inspect.getdoc(init) if init else "", part.__doc__]
     entries = [e for doc in documented for e in docstring_parser.parse(doc or "").params]
-    return {entry.arg_name: for_terminals(entry.description or "") for entry in entries}
+    return {entry.arg_name: entry.description or "" for entry in entries}
 
 
 def for_terminals(text: str) -> str:

@@ -45,20 +45,20 @@ class RebLLPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[
 
     .. math:: L = \lambda_{akd} L_{cls} + (1 - \lambda_{akd}) L_{akd} + \lambda_{er} L_{er}
 
-    ``mem_size=0`` is "RebLL (AKD)". The parameters are those of :class:`AKDPlugin` and
-    :class:`OnlineRelabelPlugin`, which document them; ``alpha``, ``exponent``, ``reduction`` and
-    ``detach_weight`` apply to both. The preset supplies defaults for parameters not given.
+    ``mem_size=0`` is "RebLL (AKD)". The loss is :class:`AKDPlugin`, the memory
+    :class:`OnlineRelabelPlugin`; ``alpha``, ``exponent``, ``reduction`` and ``detach_weight`` apply to
+    both. The preset supplies defaults for parameters not given.
 
     Args:
-        preset: ``"paper"``, the defaults of these two classes, or ``"best"``, the values chosen on
-            validation images (see :data:`PRESETS`).
+        preset: ``"paper"``, the values of the paper, or ``"best"``, values chosen on validation images
+            (see :data:`PRESETS`).
         teacher: The model that is distilled and that relabels: the ``"previous"`` model, as in the
             paper, or a ``"closed_form"`` head that does not forget
             (:class:`~rebll_avalanche.plugins.closed_form_teacher.ClosedFormTeacher`).
         start_from_teacher: Initialise the head with the teacher's rows at the start of every experience.
             With the previous model this changes nothing; a closed-form teacher restores what the
             student has forgotten and initialises the new classes.
-        **options: Parameters of the two classes.
+        **options: Parameters of :class:`AKDPlugin` and :class:`OnlineRelabelPlugin`.
 
     >>> import torch
     >>> from avalanche.training import Naive

@@ -44,6 +44,15 @@ class FineTuning(SupervisedTemplate):
         evaluator: Metrics and loggers, or a function that makes them.
         eval_every: See Avalanche: -1 never, 0 after each experience, n every n epochs.
         peval_mode: See Avalanche: ``"epoch"`` or ``"iteration"``.
+
+    >>> import torch
+    >>> from rebll_avalanche import build_model, build_optimizer, multilabel_benchmark, run_stream
+    >>> x, y = torch.rand(8, 4), torch.eye(4).repeat(2, 1)  # 8 vectors, 4 classes
+    >>> model = build_model("vector", in_features=4)
+    >>> strategy = FineTuning(model=model, optimizer=build_optimizer(model), train_epochs=2)
+    >>> steps = run_stream(strategy, multilabel_benchmark((x, y), (x, y), "B2-C2"))
+    >>> [step.classes_seen for step in steps]
+    [2, 4]
     """
 
     dataloader: Any

@@ -66,13 +66,24 @@ def test_every_public_name_and_method_is_shown(site: Path) -> None:
 @pytest.mark.usefixtures("tools")
 def test_every_public_name_has_an_example(site: Path) -> None:
     """pytest runs them: --doctest-modules. The site shows them."""
-    import pages
+    from markup import public_names
 
-    names = [name for group in pages.public_names().values() for name in group]
+    names = [name for group in public_names().values() for name in group]
     assert len(names) > 40
     assert {name for name in names if not has_example(name)} == set(WITHOUT_EXAMPLE)
     shown = "".join(page.read_text() for page in (site / "reference").glob("*.html"))
     assert shown.count('<span class="gp">') > 200  # prompts
+
+
+def test_parameters_taken_from_parts_are_shown_with_their_texts(site: Path) -> None:
+    """RebLL's are documented by the two plugins that it is made of."""
+    for page, name in {"plugins": "RebLLPlugin", "methods": "RebLL"}.items():
+        shown = (site / "reference" / f"{page}.html").read_text()
+        shown = shown.split(f'id="rebll_avalanche.{name}"')[1].split("<h2")[0]
+        assert "lambda_new" in shown
+        assert "treats the new classes as absent from memory images" in shown
+        assert "Strength of the down-weighting of positives" in shown
+        assert "**options" not in shown
 
 
 def has_example(name: str) -> bool:
@@ -195,15 +206,15 @@ def test_what_of_avalanche_works_is_as_the_page_says() -> None:
 
 @pytest.mark.usefixtures("tools")
 def test_docstrings_become_markdown() -> None:
-    import docstrings
+    from markup import markdown
 
-    assert docstrings.markdown("a :class:`~x.y.Memory`, :func:`z`") == (
+    assert markdown("a :class:`~x.y.Memory`, :func:`z`") == (
         "a [`Memory`][rebll_avalanche.Memory], `z`"
     )
-    assert docstrings.markdown("a\n\n>>> f(\n...     1)\n2\n\nb") == (
+    assert markdown("a\n\n>>> f(\n...     1)\n2\n\nb") == (
         "a\n\n```pycon\n>>> f(\n...     1)\n2\n```\n\nb"
     )
-    assert docstrings.markdown(".. math:: a +\n    b\n\nc::") == "$$\na + b\n$$\n\nc:"
+    assert markdown(".. math:: a +\n    b\n\nc::") == "$$\na + b\n$$\n\nc:"
 
 
 @pytest.mark.parametrize("page", ["start.md", "avalanche.md", "ideas/streams.md"])
