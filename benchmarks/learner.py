@@ -6,7 +6,8 @@ March teaches 8 classes from 400 pictures with 30 wrong labels, April 3 new clas
 old classes and the corrections; every folder is deleted after its lesson. After each month, held-out pictures
 are scored by the learner and by one that had one lesson with all pictures so far and the right labels. Then
 seconds of `learn` and `predict` beside those of the backbone alone. Last, a class that is in 12 % of the
-pictures is added with every method, on vectors and from pictures: how often is it called in others?
+pictures is added with every method, on vectors and from pictures: how often is it called in others, and
+how well does it rank them?
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from rebll_avalanche.benchmarks.features import FrozenFeatures
 from rebll_avalanche.benchmarks.transforms import KeepAspect
 from rebll_avalanche.learner.methods import REFUSED, REFUSED_ON_VECTORS
 from rebll_avalanche.learner.pictures import Pictures, find_pictures
+from rebll_avalanche.metrics.functional import average_precision
 from rebll_avalanche.tables import AnnotationTable
 
 FIRST, LATER = 8, 3
 RARE = 0.12
+FIGURES = ("value", "beside", "ap")
 
 
 class Remembering:
@@ -172,10 +175,12 @@ def _rare(
         scores = learner.scores([months.images[row] for row in held_out])[:, -1].numpy()
         called = scores > learner.thresholds[months.names[rare]]
         truth = months.labels[held_out, rare] == 1
+        found = torch.tensor(truth).float()[:, None]
         yield {
             "name": method,
             "value": 100 * called[~truth].mean(),
             "beside": 100 * called[truth].mean(),
+            "ap": 100 * float(average_precision(torch.tensor(scores)[:, None], found)[0]),
         }
 
 
@@ -256,13 +261,13 @@ def main() -> None:
     features = Remembering(Learner(image_size=arguments.image_size).features)
     new = not arguments.to.is_file()
     with arguments.to.open("a", newline="") as stream:
-        writer = csv.DictWriter(stream, ["part", "name", "image_size", "seed", "value", "beside"])
+        writer = csv.DictWriter(stream, ["part", "name", "image_size", "seed", *FIGURES])
         if new:
             writer.writeheader()
         for part, seed in itertools.product(arguments.parts, arguments.seeds):
             months = Months(table, seed, arguments.scale)
             for row in PARTS[part](months, features, arguments.image_size, arguments.methods):
-                row |= {key: round(float(row[key]), 3) for key in ("value", "beside")}
+                row |= {key: round(float(row[key]), 3) for key in FIGURES if key in row}
                 row |= {"part": part, "image_size": arguments.image_size, "seed": seed}
                 print(row, flush=True)
                 writer.writerow(row)
@@ -273,7 +278,7 @@ def main() -> None:
 PARTS = {
     "months": walk,  # mAP; that of a learner that saw everything at once
     "seconds": times,  # of the learner; of reading pictures and the backbone alone
-    "rare": rare_class,  # % called of pictures without it; of pictures with it
+    "rare": rare_class,  # % called of pictures without it; of pictures with it; average precision in %
     "rare, trained": rare_class_trained,  # the same
 }
 

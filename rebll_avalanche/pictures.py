@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -44,6 +45,11 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """The picture files in a folder, at any depth, sorted."""
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
 
 
 def read_picture(path: str | os.PathLike[str]) -> Image.Image:

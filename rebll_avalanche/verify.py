@@ -27,6 +27,7 @@ from rebll_avalanche.run_files import (
     check_no_links,
     read_settings,
 )
+from rebll_avalanche.running.folder import read_records
 
 IMAGES = "images.npy"
 # What a file is, by its suffix.
@@ -140,12 +141,7 @@ def _check_checkpoints(path: Path, verdict: Verdict) -> None:
 
 def _compare_metrics(path: Path, records: object, verdict: Verdict) -> None:
     """Compare the results with their copy in the newest checkpoint."""
-    try:
-        lines = (path / METRICS).read_text(encoding="utf-8").splitlines()
-        written = [json.loads(line) for line in lines if line.strip()]
-    except (OSError, ValueError, RecursionError) as error:
-        verdict.problems.append(f"{METRICS} cannot be read: {error}")
-        return
+    written = read_records(path)
     # Through JSON, which knows no tuples.
     if json.dumps(written) != json.dumps(json.loads(json.dumps(records))):
         verdict.problems.append(f"{METRICS} differs from the checkpoint")

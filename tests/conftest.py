@@ -13,7 +13,8 @@ import torch
 from rebll_avalanche.benchmarks import MultiLabelBenchmark, multilabel_benchmark
 from rebll_avalanche.checkpointing.checkpoint import CheckpointFolder
 from rebll_avalanche.checkpointing.state import pack
-from rebll_avalanche.configuration.config import BenchmarkConfig, Config, TrainingConfig
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.configuration.sections import BenchmarkConfig, TrainingConfig
 from rebll_avalanche.running.run import run_experiment
 
 # Real images for development lie beside the repository; where they do not, those tests have nothing to read.

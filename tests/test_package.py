@@ -23,6 +23,7 @@ GROUND = [
     "files",
     "arrays",
     "protocols",
+    "stateful",
     "distributed",
 ]
 # Rooms, lowest first: a room may import itself, the ground, and the rooms in its list.

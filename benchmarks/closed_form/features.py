@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from rebll_avalanche.benchmarks.coco import read_coco
-from rebll_avalanche.benchmarks.features import pooled_features, window_features
+from rebll_avalanche.benchmarks.feature_batches import pooled_features, window_features
 from rebll_avalanche.benchmarks.images import ImageFiles
 from rebll_avalanche.benchmarks.label_cache import LabelTable
 from rebll_avalanche.benchmarks.transforms import KeepAspect, Transform, to_unit_range

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rebll_avalanche.benchmarks.generator import MultiLabelExperience
+from rebll_avalanche.benchmarks.experience import MultiLabelExperience
 from rebll_avalanche.benchmarks.images import EncodedPictures, Rows, Source
 from rebll_avalanche.benchmarks.kept import KeptPictures
 from rebll_avalanche.benchmarks.transforms import as_pillow, is_picture, resize

@@ -15,6 +15,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rebll_avalanche.stateful import Stateful
+
 # Prior from VOC 2007's train images; a few hundred labels outweigh it.
 START = (1.5, 1.0, -2.6)
 START_PRECISION = 10.0
@@ -22,12 +24,14 @@ MAX_STEPS = 50
 TOLERANCE = 1e-8
 
 
-class ScoreCalibration:
+class ScoreCalibration(Stateful):
     """A logistic regression over all classes, updated once per experience.
 
     Earlier experiences are summarised by a Gaussian over the coefficients: mean and precision, twelve
     numbers. It is the prior for fitting the next experience.
     """
+
+    stored = ("coefficients", "precision")
 
     def __init__(self) -> None:
         self.coefficients = torch.tensor(START, dtype=torch.float64)
@@ -85,14 +89,22 @@ class ScoreCalibration:
         self.coefficients = torch.linalg.solve(precision, pull - start_precision @ start)
         self.precision = precision
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Mean and precision of the coefficients."""
-        return {"coefficients": self.coefficients, "precision": self.precision}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        self.coefficients = state["coefficients"].clone()
-        self.precision = state["precision"].clone()
+class Calibrations(Stateful):
+    """One for streams in which unannotated classes are absent, one where these are guessed.
+
+    Both learn from every experience, since what a stream is may turn out later.
+    """
+
+    stored = ("absent", "guessed")
+
+    def __init__(self) -> None:
+        self.absent, self.guessed = ScoreCalibration(), ScoreCalibration()
+
+    def merge(self, other: Calibrations) -> None:
+        """Combine each with its counterpart."""
+        self.absent.merge(other.absent)
+        self.guessed.merge(other.guessed)
 
 
 def share_weights(labels: Tensor, share: Tensor) -> Tensor:

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from rebll_avalanche.arguments import check_number, check_tensor
-from rebll_avalanche.closed_form.calibration import ScoreCalibration, share_weights
-from rebll_avalanche.closed_form.lesson import PendingLesson, guessed_again
+from rebll_avalanche.closed_form.calibration import Calibrations, share_weights
+from rebll_avalanche.closed_form.pending import PendingExperience, guessed_again
 from rebll_avalanche.closed_form.records import NOT_GIVEN, ImageRecords
 from rebll_avalanche.closed_form.ridge import LinearScores, RidgeSolver, ScoreMoments, Solution
 from rebll_avalanche.closed_form.sums import LabelSums, RidgeSums
 from rebll_avalanche.labels import check_targets, grown
+from rebll_avalanche.stateful import Stateful
 from rebll_avalanche.words import brief, check_choice
 
 Calibration = Literal["logistic", "gaussian", "none"]
@@ -36,7 +37,7 @@ LARGEST_VECTOR = 2**20
 
 
 @dataclass(eq=False)
-class RidgeLearner:
+class RidgeLearner(Stateful):
     """Learns a linear head exactly, experience by experience.
 
     Args:
@@ -71,6 +72,11 @@ class RidgeLearner:
     0
     """
 
+    stored = (
+        *("sums", "guesses", "calibrations", "class_counts", "annotated", "evidence"),
+        "numbers",  # of experiences learned and not forgotten
+    )
+
     num_features: InitVar[int]
     _: KW_ONLY
     unknown: UnknownAs = "auto"
@@ -98,17 +104,16 @@ class RidgeLearner:
             raise ValueError(f"calibration={self.calibration!r} needs intercept=True")
         self.sums = RidgeSums(num_features)
         self.guesses = LabelSums(num_features)
-        # For streams in which unannotated classes are absent, and for others.
-        self.calibrations = {"absent": ScoreCalibration(), "guessed": ScoreCalibration()}
+        self.calibrations = Calibrations()
         self.class_counts = torch.zeros(0, dtype=torch.float64)
         self.annotated = torch.zeros(0, dtype=torch.float64)
         self.evidence = torch.zeros(2, dtype=torch.float64)
-        self.numbers: list[int] = []  # experiences learned and not forgotten
+        self.numbers: list[int] = []
         self.records: ImageRecords | None = None
         if self.keep != "sums":
             self.records = ImageRecords(num_features if self.keep == "vectors" else 0)
         self._head: tuple[LinearScores, LinearScores] | None = None
-        self._lesson: PendingLesson | None = None
+        self._under_way: PendingExperience | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -204,7 +209,7 @@ class RidgeLearner:
             raise ValueError(
                 f"experience {number} was already learned; continue with the next one, or forget it first"
             )
-        self._lesson = PendingLesson(self, labels, number, combine)
+        self._under_way = PendingExperience(self, labels, number, combine)
 
     def observe(
         self,
@@ -226,28 +231,28 @@ class RidgeLearner:
 
     def end(self) -> None:
         """End the experience: add it to the sums, and calibrate."""
-        lesson = self._pending
-        self.sums.grow(lesson.num_classes)
-        self.sums.merge(lesson.added)
-        self.guesses.grow(lesson.num_classes)
-        self.guesses.merge(lesson.guessed)
-        self.class_counts = lesson.class_counts
-        self.annotated = grown(self.annotated, lesson.num_classes) + lesson.annotated
-        self.evidence = self.evidence + lesson.evidence
-        if lesson.number != NOT_GIVEN:
-            self.numbers.append(lesson.number)
+        pending = self._pending
+        self.sums.grow(pending.num_classes)
+        self.sums.merge(pending.added)
+        self.guesses.grow(pending.num_classes)
+        self.guesses.merge(pending.guessed)
+        self.class_counts = pending.class_counts
+        self.annotated = grown(self.annotated, pending.num_classes) + pending.annotated
+        self.evidence = self.evidence + pending.evidence
+        if pending.number != NOT_GIVEN:
+            self.numbers = [*self.numbers, pending.number]
         if self.records is not None:
-            lesson.note(self.records)
-        self._lesson = self._head = None
-        if not lesson.images:
+            pending.note(self.records)
+        self._under_way = self._head = None
+        if not pending.images:
             return
         solution = self._solution()
         for _ in range(ROUNDS if self._guesses_follow else 0):
             self._guess_again(solution.scores)
-            lesson.guess_again(solution.scores)
+            pending.guess_again(solution.scores)
             solution = self._solution(same_images=solution.solver)
         if self.calibration == "logistic":
-            self._calibrate(lesson, solution)
+            self._calibrate(pending, solution)
         self._head = (solution.scores, self._calibrated(solution))
 
     # The head
@@ -337,7 +342,7 @@ class RidgeLearner:
             vectors: Vectors of these images.
         """
         records = self._kept("forgetting an experience")
-        rows = records.lesson(number).rows
+        rows = records.of_experience(number).rows
         if images is not None:
             given = records.known_rows(images)
             if set(given.tolist()) != set(rows.tolist()):
@@ -347,13 +352,13 @@ class RidgeLearner:
             rows = given
         vectors = self._vectors_of(rows, vectors)
         before = records.labels.clone()
-        records.forget_lesson(number)
-        self.numbers.remove(number)
+        records.forget_experience(number)
+        self.numbers = [other for other in self.numbers if other != number]
         after = records.labels[rows]
         elsewhere = torch.zeros(len(records), dtype=torch.bool)
-        for lesson in records.lessons:
-            if lesson.number != NOT_GIVEN:  # a correction brings labels, not images
-                elsewhere[lesson.rows] = True
+        for entry in records.given:
+            if entry.number != NOT_GIVEN:  # a correction brings labels, not images
+                elsewhere[entry.rows] = True
         records.labels = before  # as currently counted in the sums
         stays = elsewhere[rows]
         self._relabel(rows[stays], vectors[stays], after[stays])
@@ -395,15 +400,15 @@ class RidgeLearner:
             raise ValueError(
                 "only one of the two learners keeps single images; use the same keep for both"
             )
-        self.numbers += [number + self._next_number for number in other.numbers]
+        moved = [number + self._next_number for number in other.numbers]
+        self.numbers = self.numbers + moved
         self.sums.merge(other.sums)
         self.guesses.merge(other.guesses)
         classes = self.num_classes
         self.annotated = grown(self.annotated, classes) + grown(other.annotated, classes)
         self.class_counts = grown(self.class_counts, classes) + grown(other.class_counts, classes)
         self.evidence = self.evidence + other.evidence
-        for kind, calibration in self.calibrations.items():
-            calibration.merge(other.calibrations[kind])
+        self.calibrations.merge(other.calibrations)
         self._head = None
 
     def relearn(self) -> None:
@@ -433,28 +438,12 @@ class RidgeLearner:
 
     def state_dict(self) -> dict[str, Any]:
         """The sums, the calibration, and the records of single images."""
-        return {
-            "sums": self.sums.state_dict(),
-            "guesses": self.guesses.state_dict(),
-            "calibrations": {
-                kind: calibration.state_dict() for kind, calibration in self.calibrations.items()
-            },
-            "class_counts": self.class_counts,
-            "annotated": self.annotated,
-            "evidence": self.evidence,
-            "numbers": list(self.numbers),
-            "records": {} if self.records is None else self.records.state_dict(),
-        }
+        records = {} if self.records is None else self.records.state_dict()
+        return super().state_dict() | {"records": records}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned."""
-        self.sums.load_state_dict(state["sums"])
-        self.guesses.load_state_dict(state["guesses"])
-        for kind, calibration in self.calibrations.items():
-            calibration.load_state_dict(state["calibrations"][kind])
-        for name in ("class_counts", "annotated", "evidence"):
-            setattr(self, name, state[name].clone())
-        self.numbers = [int(number) for number in state["numbers"]]
+        super().load_state_dict(state)
         if self.records is not None:
             self.records.load_state_dict(state["records"])
         self._head = None
@@ -466,12 +455,12 @@ class RidgeLearner:
         return max(self.numbers, default=-1) + 1
 
     @property
-    def _pending(self) -> PendingLesson:
-        if self._lesson is None:
+    def _pending(self) -> PendingExperience:
+        if self._under_way is None:
             raise ValueError(
                 "no experience has been started; call begin(labels) first, or learn(...)"
             )
-        return self._lesson
+        return self._under_way
 
     def _kept(self, purpose: str) -> ImageRecords:
         if self.records is None:
@@ -572,29 +561,27 @@ class RidgeLearner:
         moments = solution.moments()
         if self.calibration == "gaussian":
             return moments.gaussian_line()
-        kind = "guessed" if self.guess_share else "absent"
-        return self.calibrations[kind].line(*self._scale(moments, kind))
+        if self.guess_share:
+            return self.calibrations.guessed.line(*self._guessed_scale(moments))
+        return self.calibrations.absent.line(moments.spread, moments.share)
 
-    def _scale(self, moments: ScoreMoments, kind: str) -> tuple[Tensor, Tensor]:
-        """Per class, the unit of its scores and the share of images that have it.
+    def _guessed_scale(self, moments: ScoreMoments) -> tuple[Tensor, Tensor]:
+        """Per class, the unit of its scores and the share of images that have it, where labels are guessed.
 
-        With guessed labels, the spreads of positives and negatives cannot be separated, so the unit comes
-        from all scores, and the sum of guesses estimates the number of unannotated positives.
+        The spreads of positives and negatives cannot be separated then, so the unit comes from all scores,
+        and the sum of guesses estimates the number of unannotated positives.
         """
-        if kind == "absent":
-            return moments.spread, moments.share
         expected = (self.sums.positives + self.guesses.positives).clamp(min=0)
         share = (expected + 0.5) / (self.sums.images + 1)
         return moments.overall, share.clamp(max=MAX_SHARE)
 
-    def _calibrate(self, lesson: PendingLesson, solution: Solution) -> None:
+    def _calibrate(self, pending: PendingExperience, solution: Solution) -> None:
         moments = solution.moments()
-        left_out, given, completed = lesson.left_out(solution, self.guess_share)
-        spread, share = self._scale(moments, "absent")
-        self.calibrations["absent"].fit(left_out, completed, spread, share)
-        spread, share = self._scale(moments, "guessed")
+        left_out, given, completed = pending.left_out(solution, self.guess_share)
+        self.calibrations.absent.fit(left_out, completed, moments.spread, moments.share)
+        spread, share = self._guessed_scale(moments)
         weights = share_weights(given, share)
-        self.calibrations["guessed"].fit(left_out, given, spread, share, weights)
+        self.calibrations.guessed.fit(left_out, given, spread, share, weights)
 
 
 def as_given(labels: Tensor, num_classes: int) -> Tensor:
@@ -610,14 +597,14 @@ def _relearn(
     first_number: int = 0,
     columns: Sequence[int] | None = None,
 ) -> None:
-    """Learn every lesson in records with vectors; see :meth:`RidgeLearner.merge`."""
+    """Learn every experience in records with vectors; see :meth:`RidgeLearner.merge`."""
     names = torch.tensor(list(records.index), dtype=torch.int64)
-    for lesson in list(records.lessons):
-        labels = lesson.labels.double().masked_fill(lesson.labels == NOT_GIVEN, torch.nan)
+    for entry in list(records.given):
+        labels = entry.labels.double().masked_fill(entry.labels == NOT_GIVEN, torch.nan)
         if columns is not None:
             wide = labels.new_full((len(labels), max(columns, default=-1) + 1), torch.nan)
             wide[:, list(columns[: labels.shape[1]])] = labels
             labels = wide
-        images = names[lesson.rows].tolist()
-        number = lesson.number + first_number if lesson.number != NOT_GIVEN else NOT_GIVEN
-        learner.learn(records.vectors[lesson.rows], labels, images, number=number)
+        images = names[entry.rows].tolist()
+        number = entry.number + first_number if entry.number != NOT_GIVEN else NOT_GIVEN
+        learner.learn(records.vectors[entry.rows], labels, images, number=number)

@@ -15,7 +15,7 @@ NOT_GIVEN = -1
 
 
 @dataclass
-class Lesson:
+class GivenLabels:
     """The labels of one experience, as given.
 
     Attributes:
@@ -32,7 +32,7 @@ class Lesson:
 class ImageRecords:
     """Images by fingerprint, in order of first appearance, with their given labels.
 
-    An image takes eight bytes, and per class one byte for its label in each lesson and two for the guess
+    An image takes eight bytes, and per class one byte for its label in each experience and two for the guess
     of a missing label. Guesses are float16 and rounded before they are added to the sums, so that the
     record is exactly what was added.
 
@@ -45,7 +45,7 @@ class ImageRecords:
         self.labels = torch.zeros(0, 0, dtype=torch.int8)
         self.guesses = torch.zeros(0, 0, dtype=torch.float16)
         self.vectors = torch.zeros(0, num_features)
-        self.lessons: list[Lesson] = []
+        self.given: list[GivenLabels] = []
 
     def __len__(self) -> int:
         """Number of images."""
@@ -92,7 +92,7 @@ class ImageRecords:
         Args:
             number: Number of the experience.
             images: Fingerprints, each once.
-            labels: int8, as in a :class:`Lesson`.
+            labels: int8, as in a :class:`GivenLabels`.
             guesses: New guesses of the images' missing labels.
             vectors: Vectors, stored for new images if vectors are kept.
         """
@@ -108,12 +108,12 @@ class ImageRecords:
         self.labels = pad(self.labels, (0, 0, 0, new), value=NOT_GIVEN)
         self.guesses = pad(self.guesses, (0, 0, 0, new))
         rows = self.rows(images)
-        self.lessons.append(Lesson(number, rows, labels))
-        self._apply(self.lessons[-1])
+        self.given.append(GivenLabels(number, rows, labels))
+        self._apply(self.given[-1])
         self.guesses[rows] = guesses
 
     def copy_to(self, other: ImageRecords, first_number: int) -> None:
-        """Add these images, all unknown to the other, with lessons numbered from ``first_number``."""
+        """Add these images, all unknown to the other, with experiences numbered from ``first_number``."""
         start = len(other)
         for image, row in self.index.items():
             other.index[image] = start + row
@@ -122,42 +122,42 @@ class ImageRecords:
         wide = pad(self.guesses, (0, classes - self.guesses.shape[1]))
         other.guesses = torch.cat([other.guesses, wide])
         other.vectors = torch.cat([other.vectors, self.vectors])
-        for lesson in self.lessons:
-            number = lesson.number + first_number if lesson.number != NOT_GIVEN else NOT_GIVEN
-            other.lessons.append(Lesson(number, lesson.rows + start, lesson.labels.clone()))
+        for entry in self.given:
+            number = entry.number + first_number if entry.number != NOT_GIVEN else NOT_GIVEN
+            other.given.append(GivenLabels(number, entry.rows + start, entry.labels.clone()))
         other._refresh()
 
     def correct(self, rows: Tensor, labels: Tensor) -> None:
-        """Change labels in every lesson that gave them, and add those not given before."""
+        """Change labels in every experience that gave them, and add those not given before."""
         self.grow(labels.shape[1])
         missing = labels.clone()
         place = torch.full((len(self),), -1)
         place[rows] = torch.arange(len(rows))
-        for lesson in self.lessons:
-            lesson.labels = widened(lesson.labels, labels.shape[1])
-            at = place[lesson.rows]
+        for entry in self.given:
+            entry.labels = widened(entry.labels, labels.shape[1])
+            at = place[entry.rows]
             concerned = at >= 0
-            given, now = labels[at[concerned]], lesson.labels[concerned]
+            given, now = labels[at[concerned]], entry.labels[concerned]
             both = (given != NOT_GIVEN) & (now != NOT_GIVEN)
-            lesson.labels[concerned] = torch.where(both, given, now)
+            entry.labels[concerned] = torch.where(both, given, now)
             missing[at[concerned]] = missing[at[concerned]].masked_fill(both, NOT_GIVEN)
         later = (missing != NOT_GIVEN).any(1)
         if bool(later.any()):
-            self.lessons.append(Lesson(NOT_GIVEN, rows[later], missing[later]))
+            self.given.append(GivenLabels(NOT_GIVEN, rows[later], missing[later]))
         self._refresh()
         self.guesses[rows] = self.guesses[rows].masked_fill(self.labels[rows] != NOT_GIVEN, 0)
 
     def forget_classes(self, columns: Sequence[int]) -> None:
         """Drop all labels and guesses of some classes."""
         self.guesses[:, list(columns)] = 0
-        for lesson in self.lessons:
-            there = [column for column in columns if column < lesson.labels.shape[1]]
-            lesson.labels[:, there] = NOT_GIVEN
+        for entry in self.given:
+            there = [column for column in columns if column < entry.labels.shape[1]]
+            entry.labels[:, there] = NOT_GIVEN
         self._refresh()
 
-    def forget_lesson(self, number: int) -> None:
+    def forget_experience(self, number: int) -> None:
         """Drop the labels of an experience; its images stay until they are forgotten."""
-        self.lessons = [lesson for lesson in self.lessons if lesson.number != number]
+        self.given = [entry for entry in self.given if entry.number != number]
         self._refresh()
 
     def forget(self, rows: Tensor) -> None:
@@ -172,30 +172,28 @@ class ImageRecords:
         self.labels = self.labels[stays]
         if self.keeps_vectors:
             self.vectors = self.vectors[stays]
-        for lesson in self.lessons:
-            left = stays[lesson.rows]
-            lesson.rows, lesson.labels = moved[lesson.rows[left]], lesson.labels[left]
-        self.lessons = [
-            lesson for lesson in self.lessons if lesson.number != NOT_GIVEN or len(lesson.rows)
-        ]
+        for entry in self.given:
+            left = stays[entry.rows]
+            entry.rows, entry.labels = moved[entry.rows[left]], entry.labels[left]
+        self.given = [entry for entry in self.given if entry.number != NOT_GIVEN or len(entry.rows)]
 
-    def lesson(self, number: int) -> Lesson:
+    def of_experience(self, number: int) -> GivenLabels:
         """The labels of one experience.
 
         Raises:
             ValueError: When it was never learned, or has been forgotten.
         """
-        for lesson in self.lessons:
-            if lesson.number == number:
-                return lesson
-        known = ", ".join(str(lesson.number) for lesson in self.lessons if lesson.number >= 0)
+        for entry in self.given:
+            if entry.number == number:
+                return entry
+        known = ", ".join(str(entry.number) for entry in self.given if entry.number >= 0)
         raise ValueError(f"experience {number} is not among those learned: {known or 'none'}")
 
     @property
     def num_bytes(self) -> int:
         """Size of the state."""
         tensors = [self.guesses, self.vectors]
-        tensors += [part for lesson in self.lessons for part in (lesson.rows, lesson.labels)]
+        tensors += [part for entry in self.given for part in (entry.rows, entry.labels)]
         return 8 * len(self) + sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def state_dict(self) -> dict[str, Any]:
@@ -204,9 +202,9 @@ class ImageRecords:
             "images": torch.tensor(list(self.index), dtype=torch.int64),
             "guesses": self.guesses,
             "vectors": self.vectors,
-            "lessons": [
-                {"number": lesson.number, "rows": lesson.rows, "labels": lesson.labels}
-                for lesson in self.lessons
+            "lessons": [  # the name that saved states have
+                {"number": entry.number, "rows": entry.rows, "labels": entry.labels}
+                for entry in self.given
             ],
         }
 
@@ -215,22 +213,22 @@ class ImageRecords:
         self.index = {image: row for row, image in enumerate(state["images"].tolist())}
         self.guesses = state["guesses"].clone()
         self.vectors = state["vectors"].clone()
-        self.lessons = [
-            Lesson(int(lesson["number"]), lesson["rows"].clone(), lesson["labels"].clone())
-            for lesson in state["lessons"]
+        self.given = [
+            GivenLabels(int(entry["number"]), entry["rows"].clone(), entry["labels"].clone())
+            for entry in state["lessons"]
         ]
         self._refresh()
 
     def _refresh(self) -> None:
         self.labels = torch.full(self.guesses.shape, NOT_GIVEN, dtype=torch.int8)
-        for lesson in self.lessons:
-            self._apply(lesson)
+        for entry in self.given:
+            self._apply(entry)
 
-    def _apply(self, lesson: Lesson) -> None:
-        """Replace labels of earlier lessons by those of a lesson."""
-        given = widened(lesson.labels, self.labels.shape[1])
-        now = self.labels[lesson.rows]
-        self.labels[lesson.rows] = torch.where(given != NOT_GIVEN, given, now)
+    def _apply(self, entry: GivenLabels) -> None:
+        """Replace labels of earlier experiences by those of a later one."""
+        given = widened(entry.labels, self.labels.shape[1])
+        now = self.labels[entry.rows]
+        self.labels[entry.rows] = torch.where(given != NOT_GIVEN, given, now)
 
 
 def widened(labels: Tensor, num_classes: int) -> Tensor:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from rebll_avalanche.stateful import Stateful
 
-class LabelSums:
+
+class LabelSums(Stateful):
     """The sums that depend on labels, in float64: ``sum z y^T`` and ``sum y^2``.
 
     Args:
         num_features: Length of the feature vectors.
         num_classes: Classes known so far; :meth:`grow` adds more.
     """
+
+    stored: ClassVar[tuple[str, ...]] = ("cross", "label_squares")
 
     def __init__(self, num_features: int, num_classes: int = 0) -> None:
         self.cross = torch.zeros(num_features + 1, num_classes, dtype=torch.float64)
@@ -88,15 +93,6 @@ class LabelSums:
         self.cross[:, : other.num_classes] += other.cross
         self.label_squares[: other.num_classes] += other.label_squares
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """The sums themselves, not copies."""
-        return {"cross": self.cross, "label_squares": self.label_squares}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Load saved sums, of any number of features and classes."""
-        for name in self.state_dict():
-            setattr(self, name, state[name].to(torch.float64).clone())
-
     @property
     def num_bytes(self) -> int:
         """Size of the state."""
@@ -132,6 +128,8 @@ class RidgeSums(LabelSums):
     >>> sums.images, sums.positives.tolist()
     (2.0, [1.0])
     """
+
+    stored = ("gram", "cross", "label_squares")
 
     def __init__(self, num_features: int, num_classes: int = 0) -> None:
         super().__init__(num_features, num_classes)
@@ -169,10 +167,6 @@ class RidgeSums(LabelSums):
         both.cross = self.cross + share * guesses.cross
         both.label_squares = self.label_squares + share**2 * guesses.label_squares
         return both
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """The three sums themselves, not copies."""
-        return {"gram": self.gram, **super().state_dict()}
 
 
 def with_one(features: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 HELP = """Draw class activation maps of a run's model. Without images, some of the run's own test images
 with several labels are used, evenly spaced; the report shows the maps in RUN/cam."""
+MAPS = 4  # per image
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("images", nargs="*", help="images, folders, or -; test images if not given")
     parser.add_argument("-o", "--output", type=Path, help="folder; RUN/cam if not given")
     parser.add_argument("--count", type=int, default=8, help="number of test images (default: 8)")
-    parser.add_argument("--classes", type=int, default=4, help="maps per image (default: 4)")
+    parser.add_argument(
+        "--classes", type=int, default=MAPS, help=f"maps per image (default: {MAPS})"
+    )
     parser.add_argument(
         "--grad-cam",
         action="store_true",
@@ -41,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write images, overlays and ``cam.json``; return 1 if an image could not be read."""
-    from rebll_avalanche.inference.predictor import load_run, overlay, reduced
+    from rebll_avalanche.inference.predictor import load_run
 
     check_counts(arguments, "count", "classes")
     trained = load_run(arguments.run)
@@ -51,16 +54,38 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         shown = _tested(trained, arguments.count)
     final = arguments.output or arguments.run / CAMS
+    _draw(trained, shown, final, arguments.classes, grad_cam=arguments.grad_cam)
+    return 1 if problems.count else 0
+
+
+def draw_tested(run: Path, count: int) -> None:
+    """Draw maps for some test images of a run into its folder."""
+    from rebll_avalanche.inference.predictor import load_run
+
+    trained = load_run(run)
+    _draw(trained, _tested(trained, count), run / CAMS, MAPS)
+
+
+def _draw(
+    trained: TrainedModel,
+    shown: Iterator[Shown],
+    final: Path,
+    classes: int,
+    *,
+    grad_cam: bool = False,
+) -> None:
+    from rebll_avalanche.inference.predictor import overlay, reduced
+
     _check_free(final)
     records = []
     with replacing_folder(final) as aside:
         for number, image in enumerate(shown):
             scores = trained.scores(image.inputs)[0]
-            maps = trained.activation_maps(image.inputs, grad_cam=arguments.grad_cam)[0]
+            maps = trained.activation_maps(image.inputs, grad_cam=grad_cam)[0]
             file = f"{number:03d}.jpg"
             reduced(image.picture).save(aside / file, quality=88)
             entries = []
-            for column in _chosen(scores, image.truth, trained.threshold, arguments.classes):
+            for column in _chosen(scores, image.truth, trained.threshold, classes):
                 label, truth = trained.class_names[column], float(image.truth[column])
                 drawn = f"{number:03d}-{column:03d}-{plain_name(label)[:80]}.jpg"
                 overlay(image.picture, maps[column]).save(aside / drawn, quality=88)
@@ -73,7 +98,6 @@ def run(arguments: argparse.Namespace) -> int:
         text = json.dumps(records, ensure_ascii=False, indent=1)
         (aside / CAM_INDEX).write_text(text, encoding="utf-8")
     print(final)
-    return 1 if problems.count else 0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 from rebll_avalanche.commands.learn import add_table
 
 HELP = """Correct labels, for example: rebll correct city.rebll corrections.csv. Pictures are recognised by
-content, or by name if the files are gone. Labels that the table does not annotate stay unchanged."""
+content, or by name if the files are gone. Labels that the table does not annotate stay unchanged. The table
+that rebll audit --csv writes will do, with 'present' changed where a label is wrong."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

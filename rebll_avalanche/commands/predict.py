@@ -142,9 +142,9 @@ def image_files(names: Iterable[str], lines: Iterable[str], problems: Problems) 
         if name == "-":
             yield from (Path(line.strip()) for line in lines if line.strip())
         elif Path(name).is_dir():
-            from rebll_avalanche.pictures import SUFFIXES
+            from rebll_avalanche.pictures import pictures_in
 
-            inside = sorted(p for p in Path(name).rglob("*") if p.suffix.lower() in SUFFIXES)
+            inside = pictures_in(Path(name))
             if not inside:
                 problems.report(f"there are no images in {name}")
             yield from inside

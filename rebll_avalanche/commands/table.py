@@ -151,8 +151,8 @@ def _share_ceilings(planned: Sequence[Any], root: Path) -> None:
     """Copy the run of a joint method to every scenario: its results do not depend on it."""
     from rebll_avalanche.configuration.config import Config
     from rebll_avalanche.methods import describe
-    from rebll_avalanche.run_files import CONFIG, changes
-    from rebll_avalanche.running.folder import copy_for_scenario, is_finished
+    from rebll_avalanche.run_files import changes
+    from rebll_avalanche.running.folder import copy_for_scenario, is_finished, read_config
 
     for entry in planned:
         folder, scenario = root / entry.name, entry.config.benchmark.scenario
@@ -160,7 +160,7 @@ def _share_ceilings(planned: Sequence[Any], root: Path) -> None:
             continue
         wanted = entry.config.to_dict()
         for twin in filter(is_finished, sorted(root.glob(entry.name.replace(scenario, "*")))):
-            found = Config.read(twin / CONFIG).to_dict()
+            found = Config.from_dict(read_config(twin)).to_dict()
             found["benchmark"]["scenario"] = scenario
             others, _ = changes(found, wanted)
             if not others:
@@ -170,20 +170,14 @@ def _share_ceilings(planned: Sequence[Any], root: Path) -> None:
 
 def _draw_maps(arguments: Any, root: Path) -> None:
     """Draw class activation maps for the first run of every method and scenario."""
-    import argparse
-
-    from rebll_avalanche.commands import cam
+    from rebll_avalanche.commands.cam import draw_tested
     from rebll_avalanche.run_files import CAM_INDEX, CAMS
     from rebll_avalanche.running.folder import is_finished
 
     first = {entry.config.folder_stem: root / entry.name for entry in reversed(arguments.planned)}
     for folder in first.values():
         if is_finished(folder) and not (folder / CAMS / CAM_INDEX).is_file():
-            parser = argparse.ArgumentParser()
-            cam.add_arguments(parser)
-            cam.run(
-                parser.parse_args([str(folder), "--count", str(arguments.study.activation_maps)])
-            )
+            draw_tested(folder, arguments.study.activation_maps)
 
 
 def _write(finished: list[Path], stem: Path, arguments: Any) -> None:

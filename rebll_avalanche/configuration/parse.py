@@ -9,8 +9,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rebll_avalanche.configuration.config import SECTIONS, Config, check_keys, kinds_of
+from rebll_avalanche.configuration.config import Config, check_keys, kinds_of
 from rebll_avalanche.configuration.recipe import Study, merged, nested, read_recipe, without
+from rebll_avalanche.configuration.sections import SECTIONS
 from rebll_avalanche.configuration.values import from_text, kind_name
 from rebll_avalanche.methods import describe, method_names
 from rebll_avalanche.run_files import CONFIG, flat

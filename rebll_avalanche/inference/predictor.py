@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from rebll_avalanche.models.windows import PER_SIDE
 from rebll_avalanche.pictures import to_rgb
 from rebll_avalanche.run_files import CHECKPOINT, CONFIG, check_no_links
 from rebll_avalanche.running.folder import read_config, recorded_shape
-from rebll_avalanche.running.network import build_network, feature_maker
+from rebll_avalanche.running.network import build_for_inference, feature_maker, set_up_speed
 
 
 @dataclass(frozen=True)
@@ -162,20 +163,12 @@ def _load(folder: Path) -> TrainedModel:
             f"{folder} has not finished its first experience; run `rebll run` until it has"
         )
     shape = recorded_shape(folder, record)
-    made_of_pictures = config.benchmark.features is not None
-    if len(shape) != 3 and not made_of_pictures:
+    of_features = config.benchmark.features is not None
+    if len(shape) != 3 and not of_features:
         raise ValueError(f"{folder} was trained on inputs of shape {shape}, not on images")
-    # Without the speed options of training, which would only cost accuracy and start-up time.
-    plain = replace(config, training=replace(config.training, precision="float32", compile=False))
-    learned = _learned(end, folder)
-    weights = record.get("weights", {})
-    if config.benchmark.features_until is not None:
-        model = _feature_network(plain, weights)
-        learned = model.state_dict() | learned  # the first part of the network was not trained
-    else:
-        model = build_network(plain, shape, pretrained=False)
+    model = build_for_inference(config, shape)
     try:
-        model.load_state_dict(learned)
+        model.load_state_dict(_learned(end, folder))
     except RuntimeError as error:
         maker = record.get("versions", {}).get("rebll-avalanche", "of unknown number")
         raise ValueError(
@@ -187,18 +180,59 @@ def _load(folder: Path) -> TrainedModel:
             f"the model in {folder} cannot be used: {wrong} holds numbers that are not finite, probably "
             "because training diverged; train it again with a smaller training.lr"
         )
-    views = config.benchmark.views
     features = None
-    if config.benchmark.features_windows or len(views) > 1:
+    if of_features:
         features = feature_maker(config.benchmark)
-        check_same_weights(features.weights, weights)
-    elif len(shape) == 1:
-        model = with_learned(_feature_network(plain, weights), model, hidden=config.model.hidden)
-    model.eval()
+        check_same_weights(features.weights, record.get("weights", {}))
     names = _class_names(record, model.num_classes, folder)
-    side = views[0][1] if made_of_pictures else shape[-1]
-    kept = config.benchmark.features_aspect == "kept"
-    return TrainedModel(folder, config, model, names, side, kept, features)
+    trained = joined_model(config, features, model, names, shape[-1], folder)
+    set_up_speed(trained.model, replace(config.training, compile=False))
+    return trained
+
+
+def joined_model(
+    config: Config,
+    features: FrozenFeatures | SideBySide | None,
+    learned: MultiLabelModel,
+    class_names: tuple[str, ...],
+    side: int,
+    folder: Path,
+    thresholds: tuple[float, ...] | None = None,
+) -> TrainedModel:
+    """From pictures to probabilities: a frozen backbone, and what was learned from its vectors or maps.
+
+    Args:
+        config: The settings of both.
+        features: The frozen backbone; none if pictures themselves were learned from.
+        learned: What was learned.
+        class_names: Names of its logits.
+        side: Of the squares that pictures were scaled to, if there is no backbone.
+        folder: For messages.
+        thresholds: One per class, if they differ.
+    """
+    benchmark, model = config.benchmark, learned
+    # Several backbones and windows cannot be one network; pictures go through them first.
+    apart = isinstance(features, SideBySide) or benchmark.features_windows
+    if isinstance(features, FrozenFeatures) and not apart:
+        model = copy.deepcopy(features.model)
+        if benchmark.features_until is not None:  # its last part was trained
+            model.head = learned.head
+            model.load_state_dict(model.state_dict() | learned.state_dict())
+        else:
+            if config.model.hidden or not isinstance(learned.head, GrowingLinear):
+                model.backbone = VectorsOfMaps(model.backbone, learned.backbone)
+            # Otherwise the head pools by itself, and its feature map can be shown.
+            model.head = learned.head
+    return TrainedModel(
+        folder=folder,
+        config=config,
+        model=model.eval(),
+        class_names=class_names,
+        image_size=side if features is None else benchmark.views[0][1],
+        keep_aspect=benchmark.features_aspect == "kept",
+        features=features if apart else None,
+        thresholds=thresholds,
+    )
 
 
 def _learned(end: dict[str, Any], folder: Path) -> dict[str, Tensor]:
@@ -238,37 +272,11 @@ class VectorsOfMaps(nn.Module):
         return vectors
 
 
-def with_learned(
-    model: MultiLabelModel, learned: MultiLabelModel, *, hidden: int = 0
-) -> MultiLabelModel:
-    """Build an image network from a backbone (modified in place) and a model trained on its vectors."""
-    if hidden or not isinstance(learned.head, GrowingLinear):
-        model.backbone = VectorsOfMaps(model.backbone, learned.backbone)
-    # Otherwise the head pools by itself, and its feature map can be shown.
-    model.head = learned.head
-    return model
-
-
-def _feature_network(config: Config, weights: dict[str, Any]) -> MultiLabelModel:
-    """The frozen backbone that computed a run's features, if the same weights are installed."""
-    network = replace(
-        config.model,
-        backbone=config.benchmark.views[0][0],
-        pretrained=config.benchmark.features_pretrained,
-        hidden=0,
-    )
-    model = build_network(
-        replace(config, benchmark=config.benchmark.of_pictures(), model=network), (3,)
-    )
-    check_same_weights(model.weights, weights)
-    return model
-
-
 def reduced(picture: Image.Image, longest: int = 320) -> Image.Image:
     """Shrink an image so that its longer side has at most ``longest`` pixels."""
-    copy = to_rgb(picture).copy()
-    copy.thumbnail((longest, longest))
-    return copy
+    small = to_rgb(picture).copy()
+    small.thumbnail((longest, longest))
+    return small
 
 
 def overlay(picture: Image.Image, activation: Tensor) -> Image.Image:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from jinja2 import Environment
 
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner.audit import Suspect
+from rebll_avalanche.learner.lesson import Lesson, picture_id
 from rebll_avalanche.picture_store import thumbnail_of
 from rebll_avalanche.pictures import read_picture
 
@@ -48,13 +50,21 @@ def as_text(suspects: Sequence[Suspect]) -> str:
     return "\n".join(lines) or "no label contradicts what the others teach"
 
 
-def as_csv(suspects: Sequence[Suspect]) -> str:
-    """A header and one row each."""
+def as_csv(suspects: Sequence[Suspect], lessons: Iterable[Lesson]) -> str:
+    """A table for ``rebll correct``: one row for each label, as it is, for a person to change.
+
+    Args:
+        suspects: In order.
+        lessons: All that the learner has had; where two pictures have one name, ids tell them apart.
+    """
+    learned = {pair for each in lessons for pair in zip(each.pictures, each.keys, strict=True)}
+    pictures = Counter(name for name, _ in learned)
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["file", "class", "label", "probability", "contradiction"])
+    writer.writerow(["file", "class", "present", "probability", "contradiction"])
     for s in suspects:
-        writer.writerow([s.picture, s.name, int(s.present), s.probability, s.contradiction])
+        file = s.picture if pictures[s.picture] == 1 else picture_id(s.key)
+        writer.writerow([file, s.name, int(s.present), s.probability, s.contradiction])
     return stream.getvalue()
 
 

@@ -15,8 +15,8 @@ from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.quality import (
     ClassQuality,
     best_thresholds,
-    cautious_thresholds,
     class_qualities,
+    matching_thresholds,
 )
 from rebll_avalanche.learner.ridge import left_out, records_of, ridge_of
 from rebll_avalanche.words import brief
@@ -63,7 +63,7 @@ def with_thresholds(
     return know, tuple(qualities)
 
 
-def with_cautious_thresholds(know: Knowledge, scores: Tensor, labels: Tensor) -> Knowledge:
+def with_matching_thresholds(know: Knowledge, scores: Tensor, labels: Tensor) -> Knowledge:
     """Thresholds of a method that has no leave-one-out scores, from what it says about a lesson.
 
     Those of classes that the lesson does not speak about, and those that a person has set, stay.
@@ -73,9 +73,8 @@ def with_cautious_thresholds(know: Knowledge, scores: Tensor, labels: Tensor) ->
         scores: ``[pictures of the lesson, classes that can be named]``.
         labels: ``[pictures of the lesson, columns]``.
     """
-    chosen = cautious_thresholds(scores, labels[:, know.visible])
-    thresholds = know.thresholds.clone()
-    thresholds[know.visible] = torch.where(chosen.isnan(), know.visible_thresholds, chosen)
+    visible, thresholds = know.visible, know.thresholds.clone()
+    thresholds[visible] = matching_thresholds(scores, labels[:, visible], know.visible_thresholds)
     return _with_kept(replace(know, thresholds=thresholds), know.kept_thresholds)
 
 

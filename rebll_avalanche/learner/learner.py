@@ -451,8 +451,16 @@ class Learner:
             name: Name used in messages.
         """
         check_path("name", name, needed=True)
-        return predicting.joined_model(
-            self.config, self._know, self.features, self._network(), name
+        from rebll_avalanche.inference.predictor import joined_model
+
+        return joined_model(
+            self.config,
+            self.features,
+            self._network(),
+            self.class_names,
+            predicting.side_of(self.config),
+            Path(name),
+            tuple(self._know.visible_thresholds.tolist()),
         )
 
     # The file

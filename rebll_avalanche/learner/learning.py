@@ -12,7 +12,7 @@ from torch import Tensor
 from rebll_avalanche.benchmarks.images import Source
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.labels import UNKNOWN
-from rebll_avalanche.learner.judging import with_cautious_thresholds, with_thresholds
+from rebll_avalanche.learner.judging import with_matching_thresholds, with_thresholds
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.lesson import Lesson
 from rebll_avalanche.learner.methods import is_exact
@@ -85,4 +85,4 @@ def learned(
         scores = answers(config, None, network, inputs)
     else:
         scores = probabilities(network, torch.stack([inputs[row] for row in range(len(inputs))]))
-    return with_cautious_thresholds(after, scores, wide), lesson
+    return with_matching_thresholds(after, scores, wide), lesson

@@ -14,7 +14,7 @@ from PIL import Image
 from rebll_avalanche.arguments import check_path
 from rebll_avalanche.errors import MissingFileError, PictureError
 from rebll_avalanche.picture_store import thumbnail_of
-from rebll_avalanche.pictures import SUFFIXES, picture_problem, read_picture, to_rgb
+from rebll_avalanche.pictures import picture_problem, pictures_in, read_picture, to_rgb
 from rebll_avalanche.tables import AnnotationTable
 from rebll_avalanche.words import brief
 
@@ -96,10 +96,10 @@ def find_pictures(given: Given | Iterable[Given]) -> Pictures:
         check_path("the picture", given)
         path = Path(given).expanduser()
         if path.is_dir():
-            files = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES)
+            files = [str(file) for file in pictures_in(path)]
             if not files:
                 raise PictureError(f"there are no pictures in {path}")
-            return Pictures([str(file) for file in files], [str(file) for file in files])
+            return Pictures(files, files)
         if not path.exists():
             raise MissingFileError(f"there is no picture {path}")
         return Pictures([str(given)], [str(path)])

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide, computed
+from rebll_avalanche.benchmarks.feature_batches import computed
+from rebll_avalanche.benchmarks.features import FrozenFeatures, SideBySide
 from rebll_avalanche.benchmarks.transforms import evaluation_transform
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import DamagedError, RebllError
@@ -25,12 +23,8 @@ from rebll_avalanche.learner.quality import class_qualities
 from rebll_avalanche.learner.ridge import left_out, records_of, ridge_of
 from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.models.adaptable import inference_only
-from rebll_avalanche.running.network import build_network, feature_maker
+from rebll_avalanche.running.network import build_for_inference, feature_maker
 from rebll_avalanche.tables import AnnotationTable
-
-if TYPE_CHECKING:
-    from rebll_avalanche.inference.predictor import TrainedModel
-
 
 Features = FrozenFeatures | SideBySide
 
@@ -85,10 +79,7 @@ def build_features(
 def build_learned(config: Config, know: Knowledge) -> MultiLabelModel:
     """What was learned, from vectors or pictures to the logits of all classes that can be named."""
     taught = know.require_taught()
-    # Without the speed options of training, which would only cost accuracy and start-up time.
-    plain = replace(config, training=replace(config.training, precision="float32", compile=False))
-    with inference_only():
-        model = build_network(plain, tuple(taught["input_shape"]), pretrained=False)
+    model = build_for_inference(config, tuple(taught["input_shape"]))
     state, visible = dict(taught["strategy"]["model"]), know.visible
     if know.forgotten:  # only heads with a row per class can forget one
         state |= {name: state[name][visible] for name in ("head.weight", "head.bias")}
@@ -205,39 +196,6 @@ def wrong_labels(know: Knowledge, count: int | None) -> list[Suspect]:
         know.visible_thresholds,
         know.class_names,
         count,
-    )
-
-
-def joined_model(
-    config: Config,
-    know: Knowledge,
-    features: Features | None,
-    network: MultiLabelModel,
-    name: str,
-) -> TrainedModel:
-    """All from pictures to probabilities; see :meth:`Learner.trained_model`."""
-    from rebll_avalanche.inference.predictor import TrainedModel, with_learned
-
-    # Several backbones and windows cannot be one network; pictures go through them first.
-    apart = isinstance(features, SideBySide) or config.benchmark.features_windows
-    if features is not None and not apart:
-        assert isinstance(features, FrozenFeatures)
-        whole = copy.deepcopy(features.model)
-        if config.benchmark.features_until is not None:  # its last part was trained
-            whole.head = network.head
-            whole.load_state_dict(whole.state_dict() | network.state_dict())
-            network = whole.eval()
-        else:
-            network = with_learned(whole, network, hidden=config.model.hidden).eval()
-    return TrainedModel(
-        folder=Path(name),
-        config=config,
-        model=network,
-        class_names=know.class_names,
-        image_size=config.benchmark.views[0][1] if features else side_of(config),
-        keep_aspect=config.benchmark.features_aspect == "kept",
-        features=features if apart else None,
-        thresholds=tuple(know.visible_thresholds.tolist()),
     )
 
 

@@ -16,6 +16,8 @@ from rebll_avalanche.metrics.functional import average_precision
 EVEN = 0.5
 # So many pictures of a class say as much about its threshold as all other classes do.
 PRIOR_POSITIVES = 10
+# The same of scores of pictures that were learned, whose number alone is matched.
+LEARNED_PRIOR = 1
 
 
 @dataclass(frozen=True)
@@ -158,41 +160,42 @@ def best_thresholds(
     return torch.where(both, _shrunk(own, together, positives), even)
 
 
-def cautious_thresholds(probabilities: Tensor, labels: Tensor) -> Tensor:
-    """0.5, or as high as is needed to call no class in more of the pictures than show it.
+def matching_thresholds(probabilities: Tensor, labels: Tensor, before: Tensor) -> Tensor:
+    """Thresholds that call each class in about as many of the pictures as show it, never in more.
 
-    For scores of pictures that the model has learned from: they say little about how good a threshold is,
-    but a class that is called almost everywhere would be so in other pictures too. Like
-    :func:`best_threshold` it lies in the middle between the last score that may be called and the next: other
-    pictures scatter more than those that were learned, and a loss that is lenient with negatives leaves
-    them right below 0.5.
+    For scores of pictures that the model has learned from. They are better than those of others, so no F1
+    can be read off them, but the class is called in about as many of other pictures as it should be. A
+    threshold lies in the middle, in log-odds, between the last score that may be called and the next, and
+    0.5 counts as the opinion of one more picture.
 
     Args:
         probabilities: ``[pictures, classes]``.
         labels: Of the same shape: 1, 0 and NaN.
+        before: One per class: those of classes whose pictures say nothing. If none shows a class, its
+            threshold is at least the highest score.
 
-    Returns:
-        One per class; NaN for classes that are not annotated.
-
-    >>> scores = torch.tensor([[0.9, 0.4], [0.8, 0.3], [0.6, 0.2], [0.7, 0.1]])
-    >>> cautious_thresholds(scores, torch.tensor([[1.0, 1.0]] + 3 * [[0.0, float("nan")]])).tolist()
-    [0.8500000238418579, 0.5]
+    >>> scores = torch.tensor([[0.4, 0.4], [0.2, 0.3], [0.1, 0.2], [0.1, 0.1]])
+    >>> labels = torch.tensor([[1.0, 1.0]] + 3 * [[0.0, float("nan")]])
+    >>> [round(each, 2) for each in matching_thresholds(scores, labels, torch.full((2,), 0.5)).tolist()]
+    [0.39, 0.5]
     """
-    found = torch.full((labels.shape[1],), torch.nan)
+    found = before.clone()
     for column in range(labels.shape[1]):
         known = annotated(labels[:, column])
-        if bool(known.any()):
-            scores = probabilities[known, column].sort(descending=True).values
-            shown = int((labels[known, column] == 1).sum())
-            if shown == len(scores):
-                found[column] = EVEN
-            else:  # called is what lies above the threshold
-                last = scores[max(shown - 1, 0)]
-                found[column] = max(EVEN, float((last + scores[shown]) / 2))
+        scores = probabilities[known, column].sort(descending=True).values
+        shown = int((labels[known, column] == 1).sum())
+        if shown == 0 < len(scores):
+            found[column] = torch.maximum(before[column], scores[0])
+        elif shown < len(scores):
+            middle = scores[shown - 1 : shown + 1].logit(1e-6).mean().sigmoid()
+            drawn = _shrunk(middle, torch.tensor(EVEN), torch.tensor(shown), LEARNED_PRIOR)
+            found[column] = torch.maximum(drawn, scores[shown])  # what may not be called is not
     return found
 
 
-def _shrunk(chosen: Tensor, prior: Tensor, positives: Tensor) -> Tensor:
+def _shrunk(
+    chosen: Tensor, prior: Tensor, positives: Tensor, prior_positives: int = PRIOR_POSITIVES
+) -> Tensor:
     """Between two thresholds, in log-odds, as far from the prior as so many positives can tell."""
-    share = positives / (positives + PRIOR_POSITIVES)
+    share = positives / (positives + prior_positives)
     return (share * chosen.logit(1e-6) + (1 - share) * prior.logit(1e-6)).sigmoid()

@@ -9,7 +9,7 @@ import torch
 from avalanche.benchmarks.scenarios.generic_scenario import CLScenario, EagerCLStream
 from torch import Tensor
 
-from rebll_avalanche.benchmarks.generator import MultiLabelExperience, labelled_dataset
+from rebll_avalanche.benchmarks.experience import MultiLabelExperience, labelled_dataset
 from rebll_avalanche.benchmarks.images import Source
 from rebll_avalanche.benchmarks.kept import KeptPictures
 from rebll_avalanche.benchmarks.transforms import evaluation_transform, training_transform

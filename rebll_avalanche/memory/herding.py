@@ -11,9 +11,10 @@ from torch.utils.data import DataLoader
 
 from rebll_avalanche.labels import grown
 from rebll_avalanche.protocols import Strategy
+from rebll_avalanche.stateful import Stateful
 
 
-class Herding:
+class Herding(Stateful):
     """Keeps, per class, the images whose mean feature is closest to the mean of the whole class.
 
     This is iCaRL's herding for images with several labels: the class with the fewest images so far is
@@ -23,6 +24,7 @@ class Herding:
     """
 
     wants_features = True
+    stored = ("features", "sums", "counts")
 
     def __init__(self) -> None:
         self.features = torch.empty(0, 0)
@@ -73,15 +75,6 @@ class Herding:
             left[best] = 0
             chosen.append(best)
         return torch.tensor(sorted(chosen), dtype=torch.long)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Features of memory images, and per class the feature sum and number of images."""
-        return {"features": self.features, "sums": self.sums, "counts": self.counts}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        for name in ("features", "sums", "counts"):
-            setattr(self, name, state[name].clone())
 
 
 @torch.no_grad()

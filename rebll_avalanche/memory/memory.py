@@ -16,6 +16,7 @@ from rebll_avalanche.distributed.ranks import active, joined, share_of
 from rebll_avalanche.labels import UNKNOWN, annotated, label_matrix
 from rebll_avalanche.memory.sampling import SamplingPolicy, build_policy, chosen_rows
 from rebll_avalanche.protocols import Experience, Strategy
+from rebll_avalanche.stateful import Stateful
 
 Predict = Callable[[Tensor], Tensor]
 # From probabilities [images, classes] to labels.
@@ -31,7 +32,7 @@ class Provenance(IntEnum):
     CURRENT_MODEL = 3
 
 
-class Memory:
+class Memory(Stateful):
     """A bounded set of images from the stream, as references ``(experience, index)``.
 
     Images are read from the experience's data set when needed: with its training transforms for
@@ -51,6 +52,8 @@ class Memory:
     >>> len(memory), images.shape, labels.shape
     (3, torch.Size([2, 4]), torch.Size([2, 4]))
     """
+
+    stored = ("experience", "index", "labels", "provenance", "policy")
 
     def __init__(self, mem_size: int, policy: str | SamplingPolicy = "reservoir") -> None:
         check_number("mem_size", mem_size, 0, whole=True)
@@ -254,21 +257,9 @@ class Memory:
                 truth[row] = self._truth[experience][index]
         return (self.provenance >= Provenance.PREVIOUS_MODEL) & annotated(truth), truth
 
-    def state_dict(self) -> dict[str, Any]:
-        """Tensors only: references, labels, provenance and the policy's own state."""
-        return {
-            "experience": self.experience,
-            "index": self.index,
-            "labels": self.labels,
-            "provenance": self.provenance,
-            "policy": self.policy.state_dict(),
-        }
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned; data sets are found again by :meth:`bind`."""
-        for name in ("experience", "index", "labels", "provenance"):
-            setattr(self, name, state[name].clone())
-        self.policy.load_state_dict(state["policy"])
+        super().load_state_dict(state)
         self._views.clear()
         self._truth.clear()
         self._keep.clear()

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rebll_avalanche.labels import grown
 from rebll_avalanche.memory.herding import Herding, described
+from rebll_avalanche.stateful import Stateful
 from rebll_avalanche.words import brief
 
 
@@ -42,12 +43,14 @@ class SamplingPolicy(Protocol):
         ...
 
 
-class Reservoir:
+class Reservoir(Stateful):
     """Reservoir sampling: every image of the stream is equally likely to be in memory.
 
     Each image gets a random key when it arrives and the largest keys stay, which gives the same
     distribution as replacing images one by one and needs no loop.
     """
+
+    stored = ("keys",)
 
     def __init__(self) -> None:
         self.keys = torch.empty(0, dtype=torch.float64)
@@ -63,16 +66,8 @@ class Reservoir:
         self.keys = keys[chosen]
         return chosen
 
-    def state_dict(self) -> dict[str, Any]:
-        """The keys of the images in memory."""
-        return {"keys": self.keys}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        self.keys = state["keys"].clone()
-
-
-class PartitioningReservoir:
+class PartitioningReservoir(Stateful):
     r"""PRS: a reservoir partitioned by class, for streams where some classes are rare.
 
     With ``n_i`` images of class i in the stream so far, ``M_i`` in a memory of ``m`` images, and target
@@ -89,6 +84,8 @@ class PartitioningReservoir:
         q: Power of the shares: 0 gives equal shares, 1 the stream's own frequencies; the default is
             the authors' for MS-COCO.
     """
+
+    stored = ("counts",)
 
     def __init__(self, q: float = -0.03) -> None:
         self.q = q
@@ -136,16 +133,8 @@ class PartitioningReservoir:
         distance = (without - shares * without.sum(dim=1, keepdim=True)).abs().sum(dim=1)
         return int(rows[distance.argmin()])
 
-    def state_dict(self) -> dict[str, Any]:
-        """How often each class has come."""
-        return {"counts": self.counts}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        self.counts = state["counts"].clone()
-
-
-class OptimisedDistribution:
+class OptimisedDistribution(Stateful):
     r"""OCDM: keeps the class distribution of memory close to a target, image by image.
 
     With target shares :math:`p_i = n_i^\rho / \sum_j n_j^\rho` of the stream's class counts, a batch is
@@ -159,6 +148,8 @@ class OptimisedDistribution:
         rho: Power of the shares: 0 gives equal shares.
         batch_size: Number of images added at a time.
     """
+
+    stored = ("counts",)
 
     def __init__(self, rho: float = 0.0, batch_size: int = 64) -> None:
         self.rho = rho
@@ -194,14 +185,6 @@ class OptimisedDistribution:
         shares = self.shares()
         entropy: Tensor = torch.special.xlogy(shares, shares).sum()
         return entropy - distribution.log() @ shares
-
-    def state_dict(self) -> dict[str, Any]:
-        """How often each class has come."""
-        return {"counts": self.counts}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        self.counts = state["counts"].clone()
 
 
 PolicyName = Literal["reservoir", "prs", "ocdm", "herding"]

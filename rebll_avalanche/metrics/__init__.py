@@ -9,8 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from rebll_avalanche.metrics.functional import (
-    MultiLabelScores,
-    ThresholdScores,
     average_map,
     average_precision,
     decisions,
@@ -19,6 +17,7 @@ from rebll_avalanche.metrics.functional import (
     multilabel_scores,
 )
 from rebll_avalanche.metrics.keys import metric_key, read_metrics
+from rebll_avalanche.metrics.scores import MultiLabelScores, ThresholdScores
 
 if TYPE_CHECKING:
     from rebll_avalanche.metrics.plugin import (

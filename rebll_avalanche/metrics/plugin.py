@@ -20,15 +20,11 @@ from rebll_avalanche.compatibility import check_compatibility, check_labelled
 from rebll_avalanche.distributed.joining import take_part
 from rebll_avalanche.distributed.ranks import active, everywhere
 from rebll_avalanche.labels import UNKNOWN, check_criterion
-from rebll_avalanche.metrics.functional import (
-    MultiLabelScores,
-    Ties,
-    check_thresholds,
-    multilabel_scores,
-)
+from rebll_avalanche.metrics.functional import Ties, check_thresholds, multilabel_scores
 from rebll_avalanche.metrics.history import StepHistory
 from rebll_avalanche.metrics.keys import metric_key
 from rebll_avalanche.metrics.loss import delayed_loss_metrics
+from rebll_avalanche.metrics.scores import MultiLabelScores
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.words import brief, check_choice, check_class_names
 

@@ -20,6 +20,7 @@ from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import forward_frozen, whole_pictures
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Strategy
+from rebll_avalanche.stateful import Stateful
 
 
 def stored_logit_loss(logits: Tensor, stored: Tensor) -> Tensor:
@@ -36,7 +37,7 @@ def stored_logit_loss(logits: Tensor, stored: Tensor) -> Tensor:
 
 
 @dataclass(kw_only=True, eq=False)
-class DERPlusPlusPlugin(SupervisedPlugin):
+class DERPlusPlusPlugin(Stateful, SupervisedPlugin):
     r"""DER++, dark experience replay with labels, for growing heads and partial labels.
 
     .. math:: L = L_{bce}(C^t) + \alpha \, \lVert z(x') - z' \rVert^2 + \beta \, L_{bce}(x'', y'')
@@ -53,6 +54,8 @@ class DERPlusPlusPlugin(SupervisedPlugin):
         beta: Weight of the stored labels; 0 is DER.
         policy: Which images stay in memory.
     """
+
+    stored = ("memory", "logits")
 
     mem_size: int = 40
     batch_size_mem: int = 64
@@ -112,12 +115,3 @@ class DERPlusPlusPlugin(SupervisedPlugin):
                 logits[part, : captured.shape[1]] = captured
         strategy.model.train(was_training)
         self.logits = logits
-
-    def state_dict(self) -> dict[str, Any]:
-        """Memory and its stored logits."""
-        return {"memory": self.memory.state_dict(), "logits": self.logits}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        self.memory.load_state_dict(state["memory"])
-        self.logits = state["logits"].clone()

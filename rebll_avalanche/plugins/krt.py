@@ -82,6 +82,8 @@ class KRTPlugin(TaughtPlugin):
         policy: Which images stay in memory.
     """
 
+    stored = ("teacher", "memory", "threshold")
+
     lambda_token: float = 80.0
     labels_per_image: float = 1.4
     exponent: float = 4.0
@@ -194,17 +196,6 @@ class KRTPlugin(TaughtPlugin):
     def after_training(self, strategy: Strategy, **kwargs: Any) -> None:
         """Restore the strategy's own criterion."""
         restore_criterion(strategy)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Teacher, memory and threshold."""
-        own = {"memory": self.memory.state_dict(), "threshold": self.threshold}
-        return super().state_dict() | own
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        super().load_state_dict(state)
-        self.memory.load_state_dict(state["memory"])
-        self.threshold = state["threshold"]
 
 
 def _forward(model: Any, images: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,7 @@ from rebll_avalanche.plugins.teacher import Teacher, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Experience, Strategy
 from rebll_avalanche.scenario import class_range
+from rebll_avalanche.stateful import Stateful
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -83,7 +84,9 @@ class SigmoidDistillation(RegularizationMethod):
         return self.alpha * bce_loss(mb_pred[:, old] / self.temperature, target)
 
 
-class SigmoidLwFPlugin(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
+class SigmoidLwFPlugin(  # type: ignore[call-arg]
+    Stateful, SupervisedPlugin, supports_distributed=True
+):
     """Adds :class:`SigmoidDistillation` to a strategy's loss.
 
     Defaults are those of LwF: equal weights for both terms, and a temperature of 2.
@@ -91,6 +94,8 @@ class SigmoidLwFPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
     Args:
         **options: Parameters of :class:`SigmoidDistillation`.
     """
+
+    stored = ("teacher",)
 
     @takes_also(SigmoidDistillation)
     def __init__(self, **options: Unpack[SigmoidLwFOptions]) -> None:
@@ -123,14 +128,6 @@ class SigmoidLwFPlugin(SupervisedPlugin, supports_distributed=True):  # type: ig
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Copy the model, the teacher of the next experience."""
         self.distillation.post_adapt(strategy, strategy.experience)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The teacher."""
-        return {"teacher": self.teacher.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        self.teacher.load_state_dict(state["teacher"])
 
 
 class SoftmaxLwFPlugin(LwFPlugin):

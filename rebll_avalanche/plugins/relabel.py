@@ -16,6 +16,7 @@ from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.losses import bce_loss, er_loss, probability
 from rebll_avalanche.memory import Memory, Provenance
 from rebll_avalanche.memory.sampling import PolicyName, SamplingPolicy
+from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.criterion import check_steerable
 from rebll_avalanche.plugins.options import Exponent, Reduction, check_not_negative, decay_exponent
 from rebll_avalanche.plugins.relabel_rules import Rule, StreamShares, labels_from
@@ -70,20 +71,22 @@ class OnlineRelabelPlugin(TaughtPlugin, supports_distributed=True):  # type: ign
     (3, False)
     """
 
+    stored = ("teacher", "memory", "shares")
+
     mem_size: int = 40
     batch_size_mem: int = 64
     beta: float = 0.7
     lambda_er: float = 0.30
     lambda_new: float = 0.0
     relabel_threshold: float = 0.8
-    exponent: Exponent = "adaptive"
+    exponent: Exponent = AKDPlugin.exponent
     replay_loss: ReplayLoss = "er"
     relabel: bool = True
     relabel_by: Rule = "score"
-    alpha: float = 1.2
+    alpha: float = AKDPlugin.alpha  # of the loss that relabelling models are trained with
     policy: PolicyName | SamplingPolicy = "reservoir"
-    reduction: Reduction = "mean"
-    detach_weight: bool = False
+    reduction: Reduction = AKDPlugin.reduction
+    detach_weight: bool = AKDPlugin.detach_weight
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -183,17 +186,6 @@ class OnlineRelabelPlugin(TaughtPlugin, supports_distributed=True):  # type: ign
                 provenance=provenance,
                 batch_size=strategy.eval_mb_size,
             )
-
-    def state_dict(self) -> dict[str, Any]:
-        """Memory, teacher, and class counts."""
-        own = {"memory": self.memory.state_dict(), "shares": self.shares.state_dict()}
-        return super().state_dict() | own
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        super().load_state_dict(state)
-        self.memory.load_state_dict(state["memory"])
-        self.shares.load_state_dict(state["shares"])
 
 
 def _predict(model: nn.Module, device: Any, images: Tensor) -> Tensor:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from rebll_avalanche.labels import UNKNOWN, grown
 from rebll_avalanche.losses import posterior_from_score
+from rebll_avalanche.stateful import Stateful
 
 Rule = Literal["score", "posterior", "prevalence", "soft", "adaptive"]
 # In bits: an entry with a higher entropy relative to its class's threshold stays unknown.
@@ -100,8 +101,10 @@ def class_bars(probability: Tensor, highest: float = 0.5) -> Tensor:
     return bars.squeeze(0).clamp(min(LOWEST_BAR, highest), highest)
 
 
-class StreamShares:
+class StreamShares(Stateful):
     """Share of the images so far that are annotated as having each class."""
+
+    stored = ("positives", "images")
 
     def __init__(self) -> None:
         self.positives = torch.zeros(0)
@@ -115,11 +118,3 @@ class StreamShares:
     def of(self, columns: slice) -> Tensor:
         """The shares of some classes."""
         return self.positives[columns] / max(self.images, 1)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Both counts."""
-        return {"positives": self.positives, "images": self.images}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        self.positives, self.images = state["positives"].clone(), int(state["images"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from avalanche.training.plugins import SupervisedPlugin
@@ -13,6 +13,7 @@ from rebll_avalanche.models.heads import resize_for
 from rebll_avalanche.plugins.networks import check_learnable
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
+from rebll_avalanche.stateful import Stateful
 
 
 class Teacher:
@@ -86,7 +87,7 @@ class Teacher:
             self.model, self._saved = None, dict(state) or None
 
 
-class TaughtPlugin(SupervisedPlugin):
+class TaughtPlugin(Stateful, SupervisedPlugin):
     """A plugin with a teacher, which it copies when an experience ends and saves in checkpoints.
 
     Attributes:
@@ -101,6 +102,9 @@ class TaughtPlugin(SupervisedPlugin):
     >>> Anchor().distils
     False
     """
+
+    # Everything else is set when the next experience begins.
+    stored: ClassVar[tuple[str, ...]] = ("teacher",)
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,14 +134,6 @@ class TaughtPlugin(SupervisedPlugin):
     def after_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Copy the model, the teacher of the next experience."""
         self.teacher.end_experience(strategy)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The teacher; everything else is set when the next experience begins."""
-        return {"teacher": self.teacher.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        self.teacher.load_state_dict(state["teacher"])
 
 
 def share_teacher(strategy: Strategy, own: Teacher) -> Teacher:

@@ -11,7 +11,8 @@ import torch
 from rebll_avalanche import benchmarks
 from rebll_avalanche.benchmarks import MultiLabelBenchmark
 from rebll_avalanche.benchmarks.features import Spread
-from rebll_avalanche.configuration.config import BenchmarkConfig, Config
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.configuration.sections import BenchmarkConfig
 from rebll_avalanche.distributed.ranks import active
 from rebll_avalanche.metrics import multilabel_evaluator
 from rebll_avalanche.models import MultiLabelModel

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from rebll_avalanche.configuration.config import BenchmarkConfig, Config
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.configuration.sections import BenchmarkConfig
 
 if TYPE_CHECKING:
     from rebll_avalanche.benchmarks.features import Spread

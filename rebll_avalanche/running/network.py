@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebll_avalanche.configuration.config import BenchmarkConfig, Config, TrainingConfig
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.configuration.sections import BenchmarkConfig, TrainingConfig
 from rebll_avalanche.methods import describe
 from rebll_avalanche.models import MultiLabelModel, build_model
+from rebll_avalanche.models.adaptable import inference_only
 from rebll_avalanche.models.network import PRECISIONS
 
 if TYPE_CHECKING:
@@ -72,6 +75,16 @@ def build_network(
     model.precision = PRECISIONS[config.training.precision]
     set_up_speed(model, config.training)
     return model
+
+
+def build_for_inference(config: Config, input_shape: tuple[int, ...]) -> MultiLabelModel:
+    """The network of a run before its weights are loaded, without Avalanche.
+
+    Nor with the speed options of training, which would only cost accuracy and start-up time.
+    """
+    plain = replace(config.training, precision="float32", compile=False)
+    with inference_only():
+        return build_network(replace(config, training=plain), input_shape, pretrained=False)
 
 
 def set_up_speed(model: MultiLabelModel, training: TrainingConfig) -> None:

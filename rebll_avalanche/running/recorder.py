@@ -14,6 +14,7 @@ from avalanche.training.plugins import SupervisedPlugin
 from rebll_avalanche.distributed.ranks import total_of
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Strategy
+from rebll_avalanche.stateful import Stateful
 
 
 def all_terms(strategy: Strategy) -> Iterator[LossTerms]:
@@ -26,7 +27,7 @@ def all_terms(strategy: Strategy) -> Iterator[LossTerms]:
             yield terms
 
 
-class Recorder(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
+class Recorder(Stateful, SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
     """Record the mean of every loss term per epoch, and images and seconds per experience.
 
     Attributes:
@@ -36,6 +37,8 @@ class Recorder(SupervisedPlugin, supports_distributed=True):  # type: ignore[cal
         training_seconds: Time spent in its epochs.
         trainable_parameters: Number of parameters that receive a gradient.
     """
+
+    stored = ("loss_terms", "images", "training_seconds", "trainable_parameters")
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,21 +95,9 @@ class Recorder(SupervisedPlugin, supports_distributed=True):  # type: ignore[cal
             "trainable_parameters": self.trainable_parameters,
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        """The statistics so far."""
-        return {
-            "loss_terms": self.loss_terms,
-            "images": self.images,
-            "training_seconds": self.training_seconds,
-            "trainable_parameters": self.trainable_parameters,
-        }
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
-        self.loss_terms = {name: list(values) for name, values in state["loss_terms"].items()}
-        self.images = state["images"]
-        self.training_seconds = state["training_seconds"]
-        self.trainable_parameters = state.get("trainable_parameters", 0)
+        """Continue where the state was taken."""
+        super().load_state_dict({"trainable_parameters": 0} | state)  # not in earlier versions
 
 
 def peak_memory() -> int:

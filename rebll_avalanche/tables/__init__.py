@@ -37,10 +37,10 @@ def read_table(
 ) -> AnnotationTable:
     """Read image labels from a file, a folder or an object.
 
-    It may be a CSV file in long form (file, names) or wide form (a column per class); COCO or Label
-    Studio JSON; a folder in VOC's layout, or with a folder per class; a data frame; one split of a Hugging
-    Face data set; or a pair of images and a label matrix. The ``summary`` of the result describes how it
-    was read.
+    It may be a CSV file in long form (file, names), wide form (a column per class), or with one label per
+    row (file, class, and 1 or 0 under ``present``); COCO or Label Studio JSON; a folder in VOC's layout, or
+    with a folder per class; a data frame; one split of a Hugging Face data set; or a pair of images and a
+    label matrix. The ``summary`` of the result describes how it was read.
 
     Args:
         source: The table.
@@ -86,7 +86,7 @@ def read_csv(
     images: str | os.PathLike[str] | None = None,
     about: Iterable[str] | None = None,
 ) -> AnnotationTable:
-    """Read a delimited text file in long or wide form; see :func:`read_table`."""
+    """Read a delimited text file; see :func:`read_table`."""
     check_path("images", images)
     if path is None:
         raise TableError("labels must be the path of a file, got None")

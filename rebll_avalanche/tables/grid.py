@@ -1,13 +1,15 @@
-"""Interpret rows and columns: find the file and label columns, and whether the form is long or wide.
+"""Interpret rows and columns: find the file and label columns, and which form the table has.
 
 Long: a file and the names of its classes. Wide: a file and a column per class, with 1, 0, blank or NaN
-for unknown, -1 for uncertain.
+for unknown, -1 for uncertain. Single labels: a file, the name of one class, and the same marks in a column
+``present``.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePath
@@ -27,6 +29,8 @@ from rebll_avalanche.tables.table import (
 )
 from rebll_avalanche.tables.text import NumberedRow
 
+_Reader = Callable[["Grid", list[str], list[int]], AnnotationTable]
+
 SPLIT_NAMES = ("train", "test")
 _FILE_WORDS = frozenset(
     {"file", "filename", "filepath", "image", "img", "path", "picture", "photo"}
@@ -37,6 +41,8 @@ _LABEL_WORDS = frozenset(
 )  # fmt: skip
 # Alone they mark a label column; in "place name" they do not.
 _LABEL_WORDS_ALONE = _LABEL_WORDS | {"object", "objects", "name", "names", "species"}
+# Header of the marks where each row holds one label.
+_PRESENT = "present"
 _OTHER_WORDS = frozenset({"id", "index", "date", "time", "timestamp", "fold"})
 _MARKS = {
     "true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0, "": UNKNOWN, "nan": UNKNOWN, "na": UNKNOWN,
@@ -73,7 +79,7 @@ class Grid:
 
 
 def read_grid(grid: Grid, about: list[str] | None = None) -> AnnotationTable:
-    """Convert a grid to a table; requested classes may tell whether it is long or wide."""
+    """Convert a grid to a table; requested classes may tell which form it has."""
     grid = _with_header(grid)
     file = _file_column(grid)
     split = next((i for i, name in enumerate(grid.header) if name.lower() == "split"), None)
@@ -82,13 +88,13 @@ def read_grid(grid: Grid, about: list[str] | None = None) -> AnnotationTable:
         for column in range(max([len(row) for _, row in grid.rows] + [len(grid.header)], default=0))
         if column not in (file, split) and grid.cells(column)
     ]
-    wide, chosen = _form(grid, rest, about)
+    read, chosen = _form(grid, rest, about)
     used = {file, split, *chosen}
     left_out = [repr(name) for i, name in enumerate(grid.header) if i not in used and name]
     if left_out:
         grid = replace(grid, notes=(*grid.notes, f"left out: {', '.join(left_out)}"))
     keys = _keys(grid, file)
-    table = (_wide if wide else _long)(grid, keys, chosen)
+    table = read(grid, keys, chosen)
     if split is None:
         return table
     splits = _splits(grid, keys, split)
@@ -129,12 +135,16 @@ def _file_column(grid: Grid) -> int:
     return next(iter([*both, *by_content, *by_name]), 0)
 
 
-def _form(grid: Grid, rest: list[int], about: list[str] | None) -> tuple[bool, list[int]]:
-    """Whether there is a column per class, and which columns hold labels."""
+def _form(grid: Grid, rest: list[int], about: list[str] | None) -> tuple[_Reader, list[int]]:
+    """How to read the labels, and which columns hold them."""
     if not grid.header:
-        return False, rest
+        return _long, rest
     beyond = [column for column in rest if column >= len(grid.header)]
     labelled = [column for column in rest if column not in beyond and _says_labels(grid, column)]
+    # Found even if all of its cells are blank: a row without a mark must not be read as present.
+    present = [column for column, name in enumerate(grid.header) if name.lower() == _PRESENT]
+    if len(labelled) == len(present) == 1 and not beyond:
+        return _single, [*labelled, *present]
     if labelled:
         numbered = [column for column in labelled if _share_of_marks(grid, column) == 1]
         if len(numbered) == len(labelled):
@@ -144,7 +154,7 @@ def _form(grid: Grid, rest: list[int], about: list[str] | None) -> tuple[bool, l
             )
         if beyond and max(labelled) != len(grid.header) - 1:
             _refuse_long_row(grid)
-        return False, labelled + beyond
+        return _long, labelled + beyond
     free = [column for column in rest if column not in beyond and not _is_aside(grid, column)]
     marked = [column for column in free if _share_of_marks(grid, column) >= 0.5]
     words = [
@@ -160,7 +170,7 @@ def _form(grid: Grid, rest: list[int], about: list[str] | None) -> tuple[bool, l
                 f"{grid.source}: cannot tell whether {grid.column(words[0])} holds names of classes or "
                 f"{grid.column(marked[0])} is a class; name the former 'labels', or remove it"
             )
-        return True, marked
+        return _wide, marked
     if len(words) > 1 and not beyond:
         cells = [{cell for _, cell in grid.cells(column)} for column in words]
         for column, own in zip(words, cells, strict=True):
@@ -170,7 +180,7 @@ def _form(grid: Grid, rest: list[int], about: list[str] | None) -> tuple[bool, l
                     f"{' or '.join(grid.column(i) for i in words)}? {grid.column(column)} has nothing "
                     "in common with the others; name the right one 'labels'"
                 )
-    return False, words
+    return _long, words
 
 
 def _refuse_long_row(grid: Grid) -> None:
@@ -242,15 +252,40 @@ def _wide(grid: Grid, keys: list[str], columns: list[int]) -> AnnotationTable:
                 f"{grid.source}, line {line}: {cells[wrong]!r} under {names[wrong]!r}; a column per class "
                 "holds 1, 0, blank for unknown or -1 for uncertain. If it is not a class, remove it"
             )
+    return _open(grid, keys, names, np.array(marks, np.float32), "one column per class")
+
+
+def _single(grid: Grid, keys: list[str], columns: list[int]) -> AnnotationTable:
+    cells = [
+        [row[column] if column < len(row) else "" for column in columns] for _, row in grid.rows
+    ]
+    lines = [f"line {line}" for line, _ in grid.rows]
+    found = {name: line for (name, _), line in zip(cells, lines, strict=True)}
+    check_names(found, grid.source)
+    names = sorted(found)
+    labels = np.full((len(cells), len(names)), UNKNOWN, np.float32)
+    for row, (name, cell) in enumerate(cells):
+        mark = _mark(cell)
+        if mark is None:
+            raise TableError(
+                f"{grid.source}, {lines[row]}: {cell!r} under {_PRESENT!r}; it holds 1, 0 or blank for "
+                "unknown"
+            )
+        labels[row, names.index(name)] = mark
+    return _open(grid, keys, names, labels, "one label per row")
+
+
+def _open(
+    grid: Grid, keys: list[str], names: list[str], labels: np.ndarray, read_as: str
+) -> AnnotationTable:
+    """A table that says nothing about what it does not mark; ``labels`` has the rows of the grid."""
     lines = (line for line, _ in grid.rows)
-    images, labels = merged_rows(
-        keys, np.array(marks, np.float32), names, f"{grid.source}: lines", lines
-    )
+    images, merged = merged_rows(keys, labels, names, f"{grid.source}: lines", lines)
     return AnnotationTable(
         tuple(images),
         tuple(names),
-        labels,
-        read_as="one column per class",
+        merged,
+        read_as=read_as,
         source=grid.source,
         notes=grid.notes,
         closed=False,

@@ -73,7 +73,7 @@ def test_files_that_do_not_decode_and_what_is_no_picture(
 
 def test_pictures_of_about_their_own_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many sizes, more than may wait: each has the vector that it has alone."""
-    monkeypatch.setattr("rebll_avalanche.benchmarks.features.BATCH_PIXELS", 4 * 64**2)
+    monkeypatch.setattr("rebll_avalanche.benchmarks.feature_batches.BATCH_PIXELS", 4 * 64**2)
     monkeypatch.setattr("rebll_avalanche.benchmarks.features.WAITING_PIXELS", 6 * 64**2)
     generator = np.random.RandomState(0)
     paths = []

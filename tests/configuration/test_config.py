@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from rebll_avalanche.configuration.config import BenchmarkConfig, Config
+from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.configuration.parse import parse_settings
+from rebll_avalanche.configuration.sections import BenchmarkConfig
 from rebll_avalanche.plain_yaml import load
 
 

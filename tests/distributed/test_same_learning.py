@@ -13,7 +13,6 @@ from rebll_avalanche.benchmarks import multilabel_benchmark
 from rebll_avalanche.labels import PartialLabelBCE
 from rebll_avalanche.losses import asymmetric_bce
 from rebll_avalanche.metrics import last_evaluation, multilabel_evaluator, read_metrics
-from rebll_avalanche.metrics.training import TrainingTerms
 from rebll_avalanche.models import build_model
 from rebll_avalanche.plugins import RebLLPlugin, SchedulePlugin
 from rebll_avalanche.plugins.gradients import GradientPlugin
@@ -38,7 +37,7 @@ def network(dtype=torch.float64, **options):
 
 
 def evaluator():
-    return multilabel_evaluator(TrainingTerms(), thresholds=(0.5,))
+    return multilabel_evaluator(thresholds=(0.5,))
 
 
 def rebll(model, **options):

@@ -119,6 +119,52 @@ def test_suggest_and_audit(city, month, tmp_path, capsys):
     assert "not here" not in page.read_text()
 
 
+def test_the_table_of_an_audit_can_be_edited_and_given_back(city, tmp_path, capsys):
+    """The pictures are gone; what a person leaves as it is changes nothing."""
+    wrong, doubts = tmp_path / "wrong.csv", tmp_path / "doubts of today.csv"
+    wrong.write_text("file,class,present\nmarch0.png,red,0\n")  # it shows red
+    assert main(["correct", str(city), str(wrong)]) == 0
+    shutil.rmtree(tmp_path / "march")
+    capsys.readouterr()
+    assert main(["audit", str(city), "--csv", str(doubts)]) == 0
+    assert f"rebll correct {city} '{doubts}'" in capsys.readouterr().out
+    assert main(["correct", str(city), str(doubts)]) == 0
+    assert "0 labels changed" in capsys.readouterr().out
+
+    rows = list(csv.DictReader(doubts.read_text().splitlines()))
+    [row] = [row for row in rows if (row["file"], row["class"]) == ("march0.png", "red")]
+    assert row["present"] == "0"
+    row["present"] = "1"
+    with doubts.open("w", newline="") as stream:  # as a spreadsheet in another country saves it
+        writer = csv.DictWriter(stream, list(row), delimiter=";")
+        writer.writeheader()
+        writer.writerows(rows)
+    assert main(["correct", str(city), str(doubts)]) == 0
+    assert "1 labels changed (red 1)" in capsys.readouterr().out
+    left = [(each.picture, each.name) for each in Learner.load(city).audit(None)]
+    assert ("march0.png", "red") not in left
+
+
+def test_an_audit_tells_pictures_of_one_name_apart(city, draw, tmp_path, capsys):
+    for folder, shown in (("a", "red"), ("b", "green")):
+        place = tmp_path / folder
+        place.mkdir()
+        draw([shown], 90).save(place / "same.png")
+        (place / "labels.csv").write_text("file,red,green\nsame.png,0,0\n")
+        assert main(["learn", str(city), str(place / "labels.csv")]) == 0
+    doubts = tmp_path / "doubts.csv"
+    assert main(["audit", str(city), "-n", "1000", "--csv", str(doubts)]) == 0
+    text = doubts.read_text()
+    rows = [row for row in csv.DictReader(text.splitlines()) if "march" not in row["file"]]
+    assert {row["class"] for row in rows} == {"red", "green"}
+    doubts.write_text(
+        "\n".join(["file,class,present", *(f"{r['file']},{r['class']},1" for r in rows)])
+    )
+    capsys.readouterr()
+    assert main(["correct", str(city), str(doubts)]) == 0
+    assert "2 labels changed (green 1, red 1)" in capsys.readouterr().out
+
+
 def test_export_gives_the_same_scores(city, tmp_path, capsys):
     onnxruntime = pytest.importorskip("onnxruntime")
     assert main(["export", str(city)]) == 0

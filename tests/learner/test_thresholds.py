@@ -9,7 +9,7 @@ from rebll_avalanche import Learner
 from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner import judging
 from rebll_avalanche.learner.file import read_learner, write_learner
-from rebll_avalanche.learner.quality import best_threshold, best_thresholds, cautious_thresholds
+from rebll_avalanche.learner.quality import best_threshold, best_thresholds, matching_thresholds
 
 
 @pytest.fixture
@@ -105,11 +105,12 @@ def test_qualities_speak_of_all_pictures(taught, month, small):
 def test_methods_that_train_keep_them_when_a_lesson_is_undone(month, small):
     learner = small(method="lwf", training={"epochs": 1, "device": "cpu"})
     learner.learn(month("march", ["red", "green"], count=12))
+    green = learner.thresholds["green"]
     learner.learn(month("april", ["blue"], count=12, seed=1))
     learner.set_thresholds({"red": 0.125, "blue": 0.25})
     learner.undo()
     assert learner.kept_thresholds == {"red": 0.125}
-    assert learner.thresholds == {"green": 0.5, "red": 0.125}
+    assert learner.thresholds == {"green": green, "red": 0.125}
 
 
 def test_that_of_a_rare_class_is_near_those_of_all():
@@ -166,15 +167,18 @@ def test_a_sample_leaves_no_rare_class_out(taught, month, monkeypatch):
     assert learner.thresholds["blue"] != 0.5
 
 
-def test_a_cautious_one_lies_between_what_may_be_called_and_what_may_not():
-    """Right above the negatives of a lesson, it would call many others that look like them."""
+def test_a_method_that_trains_calls_a_class_as_often_as_it_is_shown():
+    """Whatever the scale of its scores: a rare class of a lesson may never reach 0.5."""
     labels = torch.tensor([1.0, 1.0, 0.0, 0.0])[:, None]
 
-    def chosen(*scores: float, given: torch.Tensor = labels) -> float:
-        return cautious_thresholds(torch.tensor(scores)[:, None], given).item()
+    def chosen(*scores: float, given: torch.Tensor = labels, before: float = 0.5) -> float:
+        column = torch.tensor(scores)[:, None]
+        return matching_thresholds(column, given, torch.tensor([before])).item()
 
-    assert chosen(0.98, 0.96, 0.44, 0.1) == pytest.approx(0.7)
-    assert chosen(0.3, 0.2, 0.1, 0.1) == 0.5, "never below"
+    assert 0.1 < chosen(0.3, 0.2, 0.1, 0.1) < 0.3, "the class has a chance"
+    assert 0.5 < chosen(0.98, 0.96, 0.44, 0.1) < 0.9, "in the middle, drawn a little towards 0.5"
     assert chosen(0.9, 0.8, 0.8, 0.8) == pytest.approx(0.8), "equal scores are not called"
     assert chosen(0.9, 0.8, 0.7, 0.6, given=0 * labels) == pytest.approx(0.9), "none shows it"
-    assert chosen(0.9, 0.8, 0.7, 0.6, given=0 * labels + 1) == 0.5, "all show it"
+    assert chosen(0.3, 0.2, 0.1, 0.1, given=0 * labels, before=0.4) == pytest.approx(0.4)
+    assert chosen(0.9, 0.8, 0.7, 0.6, given=0 * labels + 1, before=0.2) == pytest.approx(0.2)
+    assert chosen(0.9, 0.8, 0.7, 0.6, given=torch.nan * labels, before=0.2) == pytest.approx(0.2)

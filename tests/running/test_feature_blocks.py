@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from rebll_avalanche.benchmarks import features
+from rebll_avalanche.benchmarks import feature_batches
 from rebll_avalanche.benchmarks.features import FrozenFeatures
 from rebll_avalanche.benchmarks.images import ImageArray, ImageFiles
 from rebll_avalanche.cli import main
@@ -23,7 +23,7 @@ from rebll_avalanche.running.feature_blocks import on_ray
 def test_the_same_bytes_as_from_one_process(
     tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(features, "BATCHES_PER_BLOCK", 1)
+    monkeypatch.setattr(feature_batches, "BATCHES_PER_BLOCK", 1)
     generator = np.random.RandomState(0)
     pictures = generator.randint(0, 256, (40, 32, 40, 3), dtype=np.uint8)
     paths = [tmp_path / f"{number}.png" for number in range(len(pictures))]

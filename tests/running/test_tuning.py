@@ -10,11 +10,8 @@ import pytest
 import torch
 import yaml
 
-from rebll_avalanche.configuration.config import (
-    BenchmarkConfig,
-    Config,
-    TrainingConfig,
-)
+from rebll_avalanche.configuration.config import Config
+from rebll_avalanche.configuration.sections import BenchmarkConfig, TrainingConfig
 from rebll_avalanche.models import build_model
 from rebll_avalanche.running import tuning
 from rebll_avalanche.running.run import run_experiment

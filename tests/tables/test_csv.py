@@ -86,6 +86,26 @@ def test_a_column_per_class_knows_what_is_unknown(read, text):
     )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "file,class,present,probability\na.jpg,cat,1,0.1\nb.jpg,cat,0,0.9\na.jpg,dog,,0.5\n",
+        "probability;Present;class;file\n0,1;1;cat;a.jpg\n0,9;0;cat;b.jpg\n0,5;;dog;a.jpg\n",
+    ],
+)
+def test_one_label_per_row_says_nothing_about_others(read, text):
+    table = read(text)
+    assert table.class_names == ("cat", "dog")
+    np.testing.assert_array_equal(table.labels, [[1, NAN], [0, NAN]])
+    assert table.summary.startswith("read as: one label per row, 2 classes, 50 % unknown")
+    assert "left out: 'probability'" in table.summary
+
+
+def test_a_row_without_a_mark_is_not_read_as_present(read):
+    table = read("file,class,present\na.jpg,cat,\nb.jpg,cat\n")
+    assert np.isnan(table.labels).all()
+
+
 def test_columns_that_are_left_out_are_named(read):
     text = "file,cat,dog,date,place\na.jpg,1,0,2024-01-01,Ulm\n"
     assert read(text).summary.endswith("; left out: 'date', 'place'")
@@ -141,6 +161,12 @@ def test_about_says_of_which_classes_a_table_speaks(read):
         ("file,labels\na.jpg,\x1b[31mcat\n", "line 2: the class .*cannot be shown"),
         ("file,labels\na.jpg,nan\n", "no names"),
         ("file,labels\n", "has no labels"),
+        ("file,class,present\na.jpg,cat,maybe\n", "line 2: 'maybe' under 'present'; it holds 1, 0"),
+        (
+            "file,class,present\na.jpg,,1\nb.jpg,cat,1\n",
+            "line 2: '' is empty, not the name of a class",
+        ),
+        ("file,class,present\na.jpg,cat,1\na.jpg,cat,0\n", "lines 2 and 3 contradict each other"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_its_place(read, text, message):

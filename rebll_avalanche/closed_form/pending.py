@@ -21,7 +21,7 @@ CALIBRATION_IMAGES = 4096
 CALIBRATION_WINDOWS = 16384
 
 
-class PendingLesson:
+class PendingExperience:
     """Data of an experience, kept separate until it ends, so that an interrupted one leaves no trace.
 
     Args:
