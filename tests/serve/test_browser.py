@@ -257,7 +257,9 @@ def test_the_keyboard_alone_is_enough(tab, sent):
     assert page.locator(":focus").inner_text() == "Skip to the content"
     tab_to("Teach")
     page.keyboard.press("Enter")
-    page.locator("#teach").wait_for()  # or, on a busy machine, the way leads into the section before
+    page.locator(
+        "#teach"
+    ).wait_for()  # or, on a busy machine, the way leads into the section before
     tab_to("choose pictures")
     with page.expect_file_chooser() as chooser:
         page.keyboard.press("Enter")
