@@ -138,7 +138,7 @@ class PictureStore:
             raise DamagedError("its pictures do not fit their index")
         parts = [together[start:end] for start, end in pairwise(ends)]
         if not all(part.startswith(_STARTS) for part in parts):
-            raise DamagedError("what it keeps as pictures are no pictures")
+            raise DamagedError("its stored pictures are not readable")
         return cls(Budget(**values["budget"]), dict(zip(keys, parts, strict=True)))
 
 

@@ -41,7 +41,9 @@ def add_taken_parameters(found: griffe.Class) -> None:
     added = [_parameter(signature[name]) for name in own]
     if shared:
         texts["**shared"] = "Parameters of :class:`FineTuning`, the base class."
-        added.append(griffe.Parameter("shared", kind=griffe.ParameterKind.var_keyword))
+        added.append(
+            griffe.Parameter("shared", annotation="Any", kind=griffe.ParameterKind.var_keyword)
+        )
     found["__init__"].parameters = griffe.Parameters(*written, *added)
     lines = "".join(f"    {name}: {markdown(text)}\n" for name, text in texts.items())
     found.docstring.value = with_parameters(found.docstring.value, lines)

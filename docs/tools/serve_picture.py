@@ -1,10 +1,13 @@
-"""Draw docs/serve.png again, the picture of the page in README: python docs/tools/serve_picture.py
+"""Take docs/serve.png again, the picture of the page in README: python docs/tools/serve_picture.py
 
-A server with a learner of drawn scenes is started, and a real Chromium teaches it a new label.
+A server with a learner of synthetic scenes is started, and a real Chromium teaches it a new label. The
+PNG file holds a hash of the page's files, by which a test notices when the picture is outdated.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import shutil
 import subprocess
 import sys
@@ -13,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import expect, sync_playwright
 
 from rebll_avalanche import Learner
@@ -21,10 +25,26 @@ from rebll_avalanche.benchmarks.shapes import CLASSES
 from rebll_avalanche.tables import AnnotationTable
 
 TARGET = Path(__file__).parents[1] / "serve.png"
+PAGE = Path(__file__).parents[2] / "rebll_avalanche" / "serve" / "static"
 NAMES = tuple(CLASSES)
 KNOWN, NEW = 6, "diamond"
 TAUGHT, SHOWN = 240, 9
 SIZE = {"width": 900, "height": 760}
+
+
+def page_hash() -> str:
+    """SHA-256 of the page's files."""
+    found = hashlib.sha256()
+    for path in sorted(PAGE.iterdir()):
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def write(screenshot: bytes) -> None:
+    """Write the picture with the hash of the page that it shows."""
+    about = PngInfo()
+    about.add_text("page", page_hash())
+    Image.open(io.BytesIO(screenshot)).save(TARGET, pnginfo=about, optimize=True)
 
 
 def taught(scenes: Scenes) -> Learner:
@@ -51,7 +71,7 @@ def some_scenes(scenes: Scenes) -> list[int]:
 
 
 def main() -> None:
-    """Draw it."""
+    """Take it."""
     browser_path = shutil.which("chromium") or shutil.which("google-chrome")
     scenes = draw_scenes(600, 96, 0, 0)
     with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +104,7 @@ def main() -> None:
                         row.get_by_role("button", name=f"{NEW}: ").click()
                 page.mouse.move(0, 0)
                 page.evaluate("scrollTo(0, 0)")
-                page.screenshot(path=TARGET)
+                write(page.screenshot())
                 browser.close()
             finally:
                 server.terminate()

@@ -104,7 +104,7 @@ def _recalled(
         if row is None or row[:3] != _stamp(path) or (checked and row[4] is None):
             continue
         if not isinstance(row[3], str) or not isinstance(row[4], str | None):
-            raise sqlite3.DatabaseError(f"{row[3]!r} is no hash")
+            raise sqlite3.DatabaseError(f"{row[3]!r} is not a hash")
         found[path] = Content(row[3], row[4] or "")
     memory.rollback()
     return found

@@ -167,7 +167,7 @@ class Knowledge:
         if not (whole and kept and rows == wide):
             raise DamagedError("its classes, thresholds and lessons do not fit each other")
         if not bool(((made.thresholds >= 0) & (made.thresholds <= 1)).all()):  # NaN neither
-            raise DamagedError("its thresholds are no probabilities")
+            raise DamagedError("its thresholds are not probabilities")
         return made
 
 

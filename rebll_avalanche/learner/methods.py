@@ -21,7 +21,7 @@ REFUSED = {
     "agem": _DIVIDED,
     "gem": _DIVIDED,
     "lwf-softmax": "it distils a softmax over all earlier classes, about which a table may speak again",
-    "l3a": "its scores are no probabilities, so that there is no threshold for a class",
+    "l3a": "its scores are not probabilities, so no threshold can be chosen for a class",
     "l2p": _UNMEASURED,
     "l2p-r": _UNMEASURED,
     "multi-lane": _UNMEASURED,

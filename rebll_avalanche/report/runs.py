@@ -186,7 +186,7 @@ class Run:
                 for entry in record["maps"]:
                     _check_picture(path.parent, entry["file"])
                     if not isinstance(entry["score"], int | float):
-                        raise TypeError(f"{entry['score']!r} is no score")
+                        raise TypeError(f"{entry['score']!r} is not a score")
                     entry["label"], entry["present"]
         except (TypeError, KeyError, AttributeError, ValueError, RecursionError) as error:
             raise DamagedError(

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import rebll_avalanche
 from rebll_avalanche.cli import COMMANDS
@@ -192,6 +193,15 @@ def test_readmes_figure_shows_the_present_rows() -> None:
     import figures
 
     assert f"<!-- rows {figures.source_of_readme_figure()} -->" in figures.README_FIGURE.read_text()
+
+
+@pytest.mark.usefixtures("tools")
+def test_readmes_picture_shows_the_present_page() -> None:
+    """Otherwise take it again: python docs/tools/serve_picture.py."""
+    import serve_picture
+
+    with Image.open(serve_picture.TARGET) as picture:
+        assert picture.info.get("page") == serve_picture.page_hash()
 
 
 @pytest.mark.usefixtures("tools")

@@ -242,7 +242,7 @@ def test_thresholds_that_are_no_probabilities_are_refused(month, small, tmp_path
     forged = read_learner(learner.save(tmp_path / "city.rebll"))
     forged["know"]["thresholds"] = torch.full((2,), torch.nan)
     write_learner(tmp_path / "city.rebll", forged)
-    with pytest.raises(DamagedError, match="thresholds are no probabilities"):
+    with pytest.raises(DamagedError, match="thresholds are not probabilities"):
         Learner.load(tmp_path / "city.rebll")
 
 
