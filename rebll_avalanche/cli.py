@@ -5,7 +5,6 @@ Nothing heavy is imported here; each command imports what it needs when it is ca
 
 from __future__ import annotations
 
-import argparse
 import errno
 import importlib
 import os
@@ -70,13 +69,13 @@ def _main(arguments: list[str]) -> int:
         print(f"rebll: unknown command {name!r}; the nearest are {near}", file=sys.stderr)
         return 2
     from rebll_avalanche.process import keep_freed_memory, pass_on_warnings, speaks_for_all
-    from rebll_avalanche.words import printable
+    from rebll_avalanche.words import told
 
     keep_freed_memory()
     command = importlib.import_module(f"rebll_avalanche.commands.{name}")
     first = os.environ.get("RANK", "0") == "0"  # of the processes of a job
     pass_on_warnings(
-        lambda message: print(f"warning: {printable(message)}", file=sys.stderr) if first else None
+        lambda message: print(f"warning: {told(message)}", file=sys.stderr) if first else None
     )
     try:
         return int(command.run(_parse(command, name, arguments[1:])))
@@ -84,7 +83,7 @@ def _main(arguments: list[str]) -> int:
         raise  # no message: the output is closed
     except (ValueError, OSError) as error:
         if speaks_for_all():
-            print(f"rebll {name}: {printable(_in_a_line(error))}", file=sys.stderr)
+            print(f"rebll {name}: {told(_in_a_line(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
         if speaks_for_all():
@@ -97,7 +96,9 @@ def _parse(command: Any, name: str, argv: list[str]) -> Any:
     """Parse arguments with the command's own ``parse``, or with its ``add_arguments``."""
     if hasattr(command, "parse"):
         return command.parse(argv)
-    parser = argparse.ArgumentParser(prog=f"rebll {name}", description=command.HELP)
+    from rebll_avalanche.words import Parser
+
+    parser = Parser(prog=f"rebll {name}", description=command.HELP)
     command.add_arguments(parser)
     return parser.parse_args(argv)
 

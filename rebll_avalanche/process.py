@@ -8,6 +8,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,16 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError, TypeError):  # musl and macOS; none at all; Windows
         return False
     return bool(mallopt(M_MMAP_MAX, 0) and mallopt(M_TRIM_THRESHOLD, 2**31 - 1))
+
+
+def release_freed_memory() -> None:
+    """Return memory that is free now to the system, if the C library can: to be called now and then.
+
+    Arrays that grow from one experience to the next do not fit where their predecessors were, so that
+    what was kept for them becomes ever more, in pieces.
+    """
+    with suppress(AttributeError, OSError, TypeError):  # as above
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def stop_on_terminate() -> None:

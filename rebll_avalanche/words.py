@@ -1,11 +1,15 @@
-"""Check choices among words and suggest the nearest ones."""
+"""Words on the command line and in messages: choices, the nearest ones, what may be printed."""
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import reprlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
+
+# Of a message, which may repeat what somebody has typed.
+LONGEST = 2000
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -67,6 +71,18 @@ def nearest(wrong: str, right: Iterable[str], count: int | None = None, cutoff: 
     return ", ".join(difflib.get_close_matches(wrong, words, n=count, cutoff=cutoff))
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser of command lines that says what is wrong in one line, as all else is said."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line.
+
+        Raises:
+            ValueError: With argparse's own words, which name the argument and the value.
+        """
+        raise ValueError(f"{message}; see --help")
+
+
 def printable(text: str) -> str:
     """Escape control characters, which could for example move the cursor of a terminal.
 
@@ -77,3 +93,13 @@ def printable(text: str) -> str:
         letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1]
         for letter in text
     )
+
+
+def told(message: str) -> str:
+    """A message for a terminal: :func:`printable`, and of a long one the beginning and the way out.
+
+    >>> len(told("no file " + "x" * 5000 + "; name another")), told("a\\rb")
+    (2005, 'a\\\\rb')
+    """
+    text, half = printable(message), LONGEST // 2
+    return text if len(text) <= LONGEST else f"{text[:half]} ... {text[-half:]}"

@@ -123,6 +123,35 @@ def test_a_reader_that_has_seen_enough_costs_no_traceback(command: list[str]) ->
     assert answer.returncode == (0 if "run" in command else 128 + signal.SIGPIPE)
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_number_is_refused_in_a_line_and_at_once(command: str, tmp_path: Path) -> None:
+    """For every option that the command's own parser says takes one, without waiting for torch."""
+    code = """
+import contextlib, io, sys
+sys.path.insert(0, sys.argv[2])
+from options import VALID, actions, takes_number
+from rebll_avalanche.cli import main
+
+for action in filter(takes_number, actions(sys.argv[1])):
+    for value in ("x", "", "1,5", "9" * 5000 + "x"):
+        option, said = action.option_strings[-1], io.StringIO()
+        with contextlib.redirect_stderr(said):
+            code = main([sys.argv[1], *VALID[sys.argv[1]], f"{option}={value}"])
+        [line] = said.getvalue().splitlines()
+        assert code == 2, (option, value, code)
+        assert option.lstrip("-") in line and repr(value)[:20] in line, line
+        assert len(line) < 2100, line  # told() keeps 2000
+assert not {"torch", "avalanche", "numpy"} & set(sys.modules)
+"""
+    scripts = Path(__file__).parents[1] / "benchmarks" / "reliability"
+    answer = subprocess.run(
+        [sys.executable, "-c", code, command, str(scripts)],
+        cwd=tmp_path, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(rebll_avalanche.__file__).parents[1])},
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+
+
 @pytest.mark.parametrize("command", [["--help"], *([name, "--help"] for name in COMMANDS)])
 def test_help_imports_nothing_heavy(command: list[str]) -> None:
     code = (

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebll_avalanche.commands.options import means_learner
-from rebll_avalanche.words import printable
+from rebll_avalanche.words import printable, told
 
 if TYPE_CHECKING:
     from rebll_avalanche.inference.predictor import TrainedModel
@@ -121,7 +121,7 @@ class Problems:
     def report(self, message: str) -> None:
         """Print a problem and count it."""
         self.count += 1
-        print(f"skipped: {printable(message)}", file=sys.stderr)
+        print(f"skipped: {told(message)}", file=sys.stderr)
 
     def read(self, paths: Iterable[Path]) -> list[tuple[Path, Any]]:
         """The readable images, with their paths."""

@@ -26,11 +26,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the report; return 1 if a folder was left out."""
     from rebll_avalanche.report import read_runs, write_report
     from rebll_avalanche.run_files import REPORT
-    from rebll_avalanche.words import printable
+    from rebll_avalanche.words import told
 
     runs, left_out = read_runs(arguments.runs)
     for reason in left_out:
-        print(f"left out: {printable(reason)}", file=sys.stderr)
+        print(f"left out: {told(reason)}", file=sys.stderr)
     if not runs:
         raise FileNotFoundError("no run to report; give folders that `rebll run` wrote")
     output = arguments.output or (runs[0].folder if len(runs) == 1 else Path()) / REPORT

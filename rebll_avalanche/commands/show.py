@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rebll_avalanche.commands.options import check_counts
+from rebll_avalanche.words import Parser
 
 HELP = """Draw some images of every experience with the classes it labels and those it hides,
 for example: rebll show recipe.yaml --to experiences.png. Of a learner, list classes and lessons: rebll show
@@ -17,7 +17,7 @@ city.rebll, and draw some pictures of each lesson, whose files may be gone: --to
 def parse(argv: Sequence[str]) -> Any:
     """Parse a recipe and where to draw, or a learner."""
     if argv and argv[0].endswith(".rebll"):
-        parser = argparse.ArgumentParser(prog="rebll show", description=HELP)
+        parser = Parser(prog="rebll show", description=HELP)
         parser.add_argument("learner", type=Path, help="a .rebll file")
         parser.add_argument(
             "--to", type=Path, help="draw pictures of each lesson into this PNG file"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from rebll_avalanche.configuration.config import Config, check_keys, kinds_of
 from rebll_avalanche.configuration.recipe import Study, merged, nested, read_recipe, without
@@ -15,6 +15,7 @@ from rebll_avalanche.configuration.sections import SECTIONS
 from rebll_avalanche.configuration.values import from_text, kind_name
 from rebll_avalanche.methods import describe, method_names
 from rebll_avalanche.run_files import CONFIG, flat
+from rebll_avalanche.words import Parser
 
 ENDINGS = (".yaml", ".yml")
 SINGLE = {
@@ -65,11 +66,6 @@ def parse_study(
     return config, replace(study, per_method=per_method), arguments
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
-
-
 def _read(
     argv: Sequence[str], prog: str, description: str, extend: Extend | None
 ) -> tuple[argparse.Namespace, dict[str, Any], Study]:
@@ -106,7 +102,7 @@ def _parser(
 ) -> argparse.ArgumentParser:
     """Build a parser for a recipe and for groups of options with their help texts, by title."""
     usage = f"{prog} [recipe.yaml] [--setting VALUE ...]"
-    parser = _Parser(
+    parser = Parser(
         usage=usage,
         description=f"{description} {SHORT}".strip(),
         allow_abbrev=False,

@@ -143,3 +143,14 @@ def qualities(know: Knowledge) -> tuple[ClassQuality, ...]:
             know.class_names, scores[:, visible], labels[:, visible], know.visible_thresholds
         )
     )
+
+
+def check_precision(precision: float | None) -> None:
+    """Refuse a precision that no thresholds can keep.
+
+    Raises:
+        RebllError: Naming the value.
+    """
+    number = isinstance(precision, int | float) and not isinstance(precision, bool)
+    if precision is not None and not (number and 0 < precision <= 1):
+        raise RebllError(f"precision is a fraction above 0 and at most 1, got {brief(precision)}")

@@ -39,7 +39,7 @@ from rebll_avalanche.learner.predicting import Features
 from rebll_avalanche.learner.quality import ClassQuality
 from rebll_avalanche.learner.reading import folder_of, labelled_pictures
 from rebll_avalanche.learner.revising import Correction
-from rebll_avalanche.learner.storing import Stored, read_stored
+from rebll_avalanche.learner.storing import Stored, checked_network, fitting, read_stored
 from rebll_avalanche.models import MultiLabelModel
 from rebll_avalanche.picture_store import Budget, PictureStore, most_bytes
 from rebll_avalanche.tables import read_table
@@ -104,7 +104,7 @@ class Learner:
         thumbnails: int | str = THUMBNAILS,
         **options: Any,
     ) -> None:
-        _check_precision(precision)
+        judging.check_precision(precision)
         if training is not None and not isinstance(training, Mapping):
             raise TypeError(f"training must map settings to values, got {brief(training)}")
         if method == "closed-form":
@@ -285,6 +285,7 @@ class Learner:
 
         Raises:
             RebllError: When there is none, or, for methods that train, one was undone already.
+            DamagedError: When the earlier state, read from a file, cannot be used.
         """
         if not self.lessons:
             raise RebllError("there is no lesson to undo")
@@ -297,6 +298,8 @@ class Learner:
                 "nothing is kept; use copies of the file, or method='closed-form'"
             )
         else:
+            with fitting("what it was before the last lesson"):
+                checked_network(self.config, self._before)
             known = set(self._before.class_names)
             kept = {k: v for k, v in self.kept_thresholds.items() if k in known}
             self._set(judging.keeping(self._before, kept), None)
@@ -356,7 +359,7 @@ class Learner:
             precision: Keep this precision, as a fraction, instead of the best F1.
         """
         require_exact(self.config, "choosing thresholds")
-        _check_precision(precision)
+        judging.check_precision(precision)
         self.precision = precision
         self._revise(replace(self._know, kept_thresholds={}))
 
@@ -617,9 +620,3 @@ class Learner:
         if self._model is None:
             self._model = predicting.build_learned(self.config, self._know)
         return self._model
-
-
-def _check_precision(precision: float | None) -> None:
-    number = isinstance(precision, int | float) and not isinstance(precision, bool)
-    if precision is not None and not (number and 0 < precision <= 1):
-        raise RebllError(f"precision is a fraction above 0 and at most 1, got {brief(precision)}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,9 @@ import torch
 from torch import Tensor
 
 from rebll_avalanche.configuration.config import Config
-from rebll_avalanche.errors import DamagedError
+from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.learner.file import read_learner, write_learner
+from rebll_avalanche.learner.judging import check_precision
 from rebll_avalanche.learner.knowledge import Knowledge
 from rebll_avalanche.learner.methods import check_can_go_on
 from rebll_avalanche.learner.predicting import build_learned, probabilities, side_of
@@ -63,17 +66,34 @@ def read_stored(path: Path) -> tuple[Stored, MultiLabelModel | None]:
         DamagedError: When the file is no learner, or its bytes are not those that were written.
     """
     state = read_learner(path)
+    maker = state.get("versions", {}) if isinstance(state, dict) else {}
+    version = maker.get("rebll-avalanche", "unknown") if isinstance(maker, dict) else ""
     try:
-        stored = _from_state(state)
-        return stored, _checked_network(stored.config, stored.know)
+        with fitting(f"what it holds, which was written by version {version},"):
+            stored = _from_state(state)
+            return stored, checked_network(stored.config, stored.know)
     except DamagedError as error:
         raise DamagedError(f"{path}: {error}") from error
-    except Exception as error:  # a forged state can fail in any of them
-        maker = state.get("versions", {}) if isinstance(state, dict) else {}
-        version = maker.get("rebll-avalanche", "unknown") if isinstance(maker, dict) else ""
+
+
+@contextmanager
+def fitting(what: str) -> Iterator[None]:
+    """Refuse what a file holds if it cannot be used: a forged state can fail anywhere, with any error.
+
+    Args:
+        what: Names it in the message.
+
+    Raises:
+        DamagedError: For every error but this package's own and those of the system.
+    """
+    try:
+        yield
+    except (RebllError, OSError, MemoryError):
+        raise
+    except Exception as error:
         raise DamagedError(
-            f"{path} does not fit this version of rebll-avalanche; it was written by {version}. "
-            f"({type(error).__name__}: {str(error)[:200]})"
+            f"{what} does not fit this version of rebll-avalanche; take a copy of the file, or teach a "
+            f"new one. ({type(error).__name__}: {str(error)[:200]})"
         ) from error
 
 
@@ -81,6 +101,7 @@ def _from_state(state: dict[str, Any]) -> Stored:
     config = Config.from_dict(state["config"])
     check_can_go_on(config)
     before = state["before"]
+    check_precision(state["precision"])
     return Stored(
         config=config,
         precision=state["precision"],
@@ -91,8 +112,12 @@ def _from_state(state: dict[str, Any]) -> Stored:
     )
 
 
-def _checked_network(config: Config, know: Knowledge) -> MultiLabelModel | None:
-    """The network, after one question: what does not fit is found here, not when somebody asks."""
+def checked_network(config: Config, know: Knowledge) -> MultiLabelModel | None:
+    """The network, after one question: what does not fit is found here, not when somebody asks.
+
+    Raises:
+        DamagedError: When it does not answer for its classes.
+    """
     if know.taught is None:
         return None
     network = build_learned(config, know)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from rebll_avalanche.checkpointing.snapshot import (
 from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner.predicting import side_of
-from rebll_avalanche.learner.storing import to_go_on
+from rebll_avalanche.learner.storing import fitting, to_go_on
 from rebll_avalanche.learner.stream import LessonStream
 from rebll_avalanche.plugins.closed_form import ClosedFormPlugin
 from rebll_avalanche.plugins.divergence import DivergencePlugin
@@ -57,6 +58,10 @@ def teach(
         ``kept_labels`` (their labels in that lesson), ``sizes`` (new classes of each lesson),
         ``input_shape`` (of the network), ``ridge`` (options of the closed form).
     """
+
+    def going_on() -> AbstractContextManager[None]:
+        return fitting("what it keeps of earlier lessons") if before else nullcontext()
+
     outside = random_state()
     try:
         seed_everything(config.seed)
@@ -64,23 +69,26 @@ def teach(
         side = side_of(config)
         if config.benchmark.missing == "negative":
             labels = labels.nan_to_num(0.0)
-        kept = kept_sources(before["kept"] if before else {})
-        kept_labels = before["kept_labels"] if before else {}
-        stream = LessonStream(sizes, kept, kept_labels, inputs, labels, keys, side)
+        with going_on():
+            kept = kept_sources(before["kept"] if before else {})
+            kept_labels = before["kept_labels"] if before else {}
+            stream = LessonStream(sizes, kept, kept_labels, inputs, labels, keys, side)
         shape = tuple(stream.train_stream[-1].dataset.eval()[0][0].shape)
         model = build_network(config, shape, pretrained=before is None)
         strategy = build_strategy(config, model, stream, Path())
         if lost := unsaved(strategy):
             raise RebllError(f"{config.method_name} cannot go on: {', '.join(lost)} keeps no state")
         if before:
-            # Plugins go on with the very tensors that they are given.
-            restore(strategy, stream.train_stream, copy.deepcopy(before["strategy"]))
+            with going_on():
+                # Plugins go on with the very tensors that they are given.
+                restore(strategy, stream.train_stream, copy.deepcopy(before["strategy"]))
         strategy.plugins.append(DivergencePlugin())
         watcher = ProgressPlugin(stream, label=config.method_name) if on_terminal() else None
         if watcher is not None:
             strategy.plugins.append(watcher)
         try:
-            strategy.train(stream.train_stream[-1])
+            with going_on():
+                strategy.train(stream.train_stream[-1])
         finally:
             if watcher is not None:
                 watcher.close()

@@ -64,7 +64,7 @@ class Memory(Stateful):
         self.labels = torch.empty(0, 0)
         self.provenance = torch.empty(0, 0, dtype=torch.uint8)
         self._views: dict[int, tuple[Any, Any]] = {}  # for training, for evaluation
-        self._truth: dict[int, Tensor] = {}
+        self._truth = torch.empty(0, 0)  # hidden labels of these images; NaN where there are none
         self._keep: dict[int, Callable[[Tensor], None]] = {}
 
     def __len__(self) -> int:
@@ -75,15 +75,15 @@ class Memory(Stateful):
         """Add columns for new classes; after a restart, find the images again through their stream."""
         self.widen(label_matrix(experience.dataset).shape[1])
         for number in set(self.experience.tolist()) - set(self._views):
-            self._remember(experience.origin_stream[number])
+            earlier = experience.origin_stream[number]
+            self._remember(earlier)
+            mine = self.experience == number
+            self._truth[mine] = _hidden_labels(earlier, self.index[mine], self.labels[mine])
         self._keep_decoded()
 
     def _remember(self, experience: Experience) -> None:
         number = int(experience.current_experience)
         self._views[number] = (experience.dataset.train(), experience.dataset.eval())
-        truth = getattr(experience, "full_targets", None)
-        if truth is not None:
-            self._truth[number] = truth
         keep = getattr(experience, "keep_decoded", None)
         if keep is not None:
             self._keep[number] = keep
@@ -115,17 +115,19 @@ class Memory(Stateful):
         if len(self) == 0:
             self.labels = self.labels.new_empty(0, arriving.shape[1])
             self.provenance = self.provenance.new_empty(0, arriving.shape[1])
+            self._truth = self.labels
         chosen = chosen_rows(self.policy, self.labels, arriving, self.mem_size, learner, index)
         given = annotated(arriving).to(torch.uint8) * int(Provenance.GROUND_TRUTH)
         self.experience = torch.cat([self.experience, torch.full_like(index, number)])[chosen]
         self.index = torch.cat([self.index, index])[chosen]
         self.labels = torch.cat([self.labels, arriving])[chosen]
         self.provenance = torch.cat([self.provenance, given])[chosen]
+        hidden = _hidden_labels(experience, index, arriving)
+        self._truth = torch.cat([self._truth, hidden])[chosen]
         self._keep_decoded()  # before experiences without images in memory are dropped
         remaining = set(self.experience.tolist())
         self._keep = {k: v for k, v in self._keep.items() if k in remaining}
         self._views = {k: v for k, v in self._views.items() if k in remaining}
-        self._truth = {k: v for k, v in self._truth.items() if k in remaining}
         return chosen
 
     def images(self, rows: Tensor, *, augment: bool) -> Tensor:
@@ -204,8 +206,8 @@ class Memory(Stateful):
             ``accuracy``, ``precision`` and ``recall`` of the filled labels and their ``count``;
             empty if there is nothing to compare.
         """
-        filled, truth = self._filled()
-        said, true = self.labels[filled] > 0.5, truth[filled] > 0.5
+        filled = self._filled()
+        said, true = self.labels[filled] > 0.5, self._truth[filled] > 0.5
         if not len(said):
             return {}
         hits = int((said & true).sum())
@@ -226,8 +228,8 @@ class Memory(Stateful):
             For every block with filled labels: the experience of its ``images``, the experience of
             its ``classes``, the share of ``right`` labels and the ``count`` of filled labels.
         """
-        filled, truth = self._filled()
-        right = filled & ((self.labels > 0.5) == (truth > 0.5))
+        filled = self._filled()
+        right = filled & ((self.labels > 0.5) == (self._truth > 0.5))
         present, place = self.experience.unique(return_inverse=True)
 
         def per_block(entries: Tensor) -> Tensor:
@@ -248,20 +250,15 @@ class Memory(Stateful):
             for row, column in counts.nonzero().tolist()
         ]
 
-    def _filled(self) -> tuple[Tensor, Tensor]:
-        """Mask of filled labels with known ground truth, and that ground truth."""
-        truth = torch.full_like(self.labels, float("nan"))
-        pairs = zip(self.experience.tolist(), self.index.tolist(), strict=True)
-        for row, (experience, index) in enumerate(pairs):
-            if experience in self._truth:
-                truth[row] = self._truth[experience][index]
-        return (self.provenance >= Provenance.PREVIOUS_MODEL) & annotated(truth), truth
+    def _filled(self) -> Tensor:
+        """Mask of filled labels with known ground truth."""
+        return (self.provenance >= Provenance.PREVIOUS_MODEL) & annotated(self._truth)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned; data sets are found again by :meth:`bind`."""
         super().load_state_dict(state)
         self._views.clear()
-        self._truth.clear()
+        self._truth = torch.full_like(self.labels, UNKNOWN)
         self._keep.clear()
 
     def rows_of(self, experience: int) -> tuple[Tensor, Tensor]:
@@ -274,4 +271,14 @@ class Memory(Stateful):
         if len(self):
             more = num_classes - self.labels.shape[1]
             self.labels = pad(self.labels, (0, more), value=UNKNOWN)
+            self._truth = pad(self._truth, (0, more), value=UNKNOWN)
             self.provenance = pad(self.provenance, (0, more), value=int(Provenance.UNKNOWN))
+
+
+def _hidden_labels(experience: Experience, index: Tensor, alike: Tensor) -> Tensor:
+    """The ground truth of some images of an experience, as ``alike``; NaN if it has none.
+
+    Only these rows are kept: an experience gathers those of all its images for whoever asks.
+    """
+    truth = getattr(experience, "full_targets", None)
+    return torch.full_like(alike, UNKNOWN) if truth is None else truth[index].to(alike)

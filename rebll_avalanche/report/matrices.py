@@ -58,6 +58,9 @@ def memory_matrix(
         row_centres = (row_edges[:-1] + row_edges[1:]) / 2
         axes.set_yticks(row_centres, [str(1 + number) for number in numbers])
         for block in blocks:
+            # A run that was stopped while it wrote may have a newer memory than its last line.
+            if block["images"] not in numbers:
+                continue
             axes.text(
                 (column_starts + ends)[int(block["classes"])] / 2,
                 row_centres[numbers.index(block["images"])],

@@ -168,6 +168,7 @@ class Run:
             stored["labels"].ndim == 2
             and stored["labels"].shape == stored["provenance"].shape
             and stored["experience"].shape == stored["labels"].shape[:1]
+            and _are_ends(stored["class_ends"], stored["labels"].shape[1])
         ):
             raise DamagedError(f"{self.folder / MEMORY} does not fit together")
         return stored
@@ -223,7 +224,8 @@ def read_run(folder: str | Path) -> Run:
         raise DamagedError(f"{config}: the seed must be a number, not {run.config['seed']!r}")
     check_manifest(folder)
     # Read now, so that a damaged file excludes its run and not the whole page.
-    _ = run.scores, run.pictures, run.memory, run.cams
+    _ = run.scores, run.pictures, run.cams
+    _check_blocks(run)
     return run
 
 
@@ -251,6 +253,20 @@ def read_runs(folders: Iterable[str | Path]) -> tuple[list[Run], list[str]]:
     return runs, left_out
 
 
+def _check_blocks(run: Run) -> None:
+    """Refuse blocks of relabelled labels that lie outside of the matrix of memory."""
+    if run.memory is None:  # then no figure shows them
+        return
+    experiences = range(len(run.memory["class_ends"]))
+    for block in run.last.relabelling_blocks:
+        if not (block["images"] in experiences and block["classes"] in experiences):
+            raise DamagedError(
+                f"{run.folder / METRICS}: its last line has a block of images {block['images']:g} and "
+                f"classes {block['classes']:g}, but {MEMORY} has {len(experiences)} experiences; take both "
+                "files from one copy of the run"
+            )
+
+
 def _step(line: str, where: str) -> Step:
     try:
         known = {name: value for name, value in json.loads(line).items() if value is not None}
@@ -271,6 +287,13 @@ def _arrays(path: Path, *names: str) -> dict[str, np.ndarray] | None:
     if missing:
         raise DamagedError(f"{path} has no {', '.join(missing)}")
     return stored
+
+
+def _are_ends(ends: np.ndarray, columns: int) -> bool:
+    """Whether these are the ends of ranges of columns, one after the other."""
+    if ends.ndim != 1 or not len(ends) or ends.dtype.kind not in "iu":
+        return False
+    return bool((np.diff(ends, prepend=0) >= 0).all() and ends[-1] <= columns)
 
 
 def _check_picture(folder: Path, name: Any) -> None:

@@ -32,6 +32,7 @@ from rebll_avalanche.manifest import WRITTEN_FIRST, check_manifest, write_manife
 from rebll_avalanche.methods import describe
 from rebll_avalanche.metrics import read_metrics
 from rebll_avalanche.plugins.divergence import DivergencePlugin
+from rebll_avalanche.process import release_freed_memory
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.run_files import CHECKPOINT, CONFIG
 from rebll_avalanche.running import results
@@ -245,6 +246,7 @@ def learn(
                     side = input_shape(benchmark)[-1]
                     end |= with_own_images(end["strategy"], benchmark.train_stream, side)
                 checkpoints.save(moment, end)
+            release_freed_memory()
     finally:
         if watcher is not None:
             watcher.close()

@@ -246,6 +246,64 @@ def test_thresholds_that_are_no_probabilities_are_refused(month, small, tmp_path
         Learner.load(tmp_path / "city.rebll")
 
 
+@pytest.mark.parametrize("precision", [0, 1.5, "high", [], {}, float("nan"), 10**400])
+def test_a_precision_that_nothing_has_is_refused(month, small, tmp_path, precision):
+    learner = small()
+    learner.learn(month("march", ["red", "green"]))
+    forged = read_learner(learner.save(tmp_path / "city.rebll"))
+    write_learner(tmp_path / "city.rebll", forged | {"precision": precision})
+    with pytest.raises(RebllError, match="precision is a fraction"):
+        Learner.load(tmp_path / "city.rebll")
+
+
+FORGED = {  # the way to a value, and what it becomes
+    "weights": (("model", "head.weight"), torch.zeros(1)),
+    "no weights": (("model",), 1.5),
+    "optimizer": (("optimizer", "groups"), []),
+    "teacher": (("plugins", "RebLLPlugin-0", "teacher"), [[]]),
+    "memory": (("plugins", "RebLLPlugin-0", "memory", "experience"), torch.tensor([10**6] * 6)),
+    "random numbers": (("random", "torch"), []),
+}
+
+
+@pytest.fixture
+def taught_twice(month, small, tmp_path):
+    """The state of a learner that can undo its second lesson, and what writes one."""
+    learner = small(method="rebll", mem_size=6, training={"epochs": 1, "batch_size": 8})
+    for number, classes in enumerate((["red", "green"], ["blue"])):
+        learner.learn(month(f"month{number}", classes, count=12, seed=number))
+    return read_learner(learner.save(tmp_path / "city.rebll"))
+
+
+def forge(strategy, case):
+    (*way, last), value = FORGED[case]
+    for key in way:
+        strategy = strategy[key]
+    assert last in strategy
+    strategy[last] = value
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_a_lesson_on_a_forged_state_is_refused(taught_twice, month, tmp_path, case):
+    forge(taught_twice["know"]["taught"]["strategy"], case)
+    write_learner(tmp_path / "city.rebll", taught_twice)
+    table = month("month2", ["black"], count=12, seed=2)
+    with pytest.raises(DamagedError, match="does not fit"):
+        Learner.load(tmp_path / "city.rebll").learn(table)
+
+
+@pytest.mark.parametrize("case", ["weights", "no weights"])
+def test_a_forged_state_is_refused_before_anything_is_undone(taught_twice, draw, tmp_path, case):
+    forge(taught_twice["before"]["taught"]["strategy"], case)
+    write_learner(tmp_path / "city.rebll", taught_twice)
+    learner = Learner.load(tmp_path / "city.rebll")
+    scores = learner.scores(draw(["red"], 1))
+    with pytest.raises(DamagedError, match="what it was before the last lesson does not fit"):
+        learner.undo()
+    assert len(learner.lessons) == 2
+    assert torch.equal(learner.scores(draw(["red"], 1)), scores)
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"method": "rebll", "mem_size": 6}], ids=["exact", "rebll"]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -189,6 +190,45 @@ def test_properties(sizes, mem_size, seed):
             known = ~torch.isnan(given_labels)
             assert torch.equal(memory.labels[row][known], given_labels[known])
             assert ((memory.provenance[row] == Provenance.GROUND_TRUTH) == known).all()
+
+
+class Watched(SimpleNamespace):
+    """An experience that gathers its hidden labels for whoever asks, and knows who still has them."""
+
+    @property
+    def full_targets(self):
+        gathered = self.dataset.targets.nan_to_num(nan=1.0)
+        self.alive.add(gathered)
+        return gathered
+
+
+def test_the_hidden_labels_of_other_images_are_not_kept():
+    alive = weakref.WeakSet()
+    experiences = [
+        Watched(dataset=e.dataset, current_experience=e.current_experience, alive=alive)
+        for e in stream([1] * 4)
+    ]
+    for experience in experiences:
+        experience.origin_stream = experiences
+    memory = Memory(6)
+    for experience in experiences:
+        memory.update(experience)
+    resumed = Memory(6)
+    resumed.load_state_dict(memory.state_dict())
+    resumed.bind(experiences[-1])
+    assert len(alive) == 0
+    columns = {number: set(range(4)) - {number} for number in range(4)}
+    for each in (memory, resumed):
+        each.relabel(
+            torch.arange(6),
+            slice(0, 4),
+            lambda images: torch.ones(len(images), 4),
+            decide=above_half,
+            provenance=Provenance.CURRENT_MODEL,
+        )
+        found = {(b["images"], b["classes"]): b["right"] for b in each.block_scores([1, 2, 3, 4])}
+        wanted = {(n, c) for n in memory.experience.tolist() for c in columns[n]}
+        assert found == dict.fromkeys(wanted, 1.0)
 
 
 def test_scores_against_hidden_truth():

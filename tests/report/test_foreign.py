@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from rebll_avalanche.cli import main
@@ -66,6 +67,39 @@ def test_a_line_that_no_figure_can_show_is_no_result(write_run, tmp_path, change
     first, *others = path.read_text().splitlines()
     path.write_text("\n".join([json.dumps(json.loads(first) | change), *others]))
     with pytest.raises(DamagedError, match="line 1 is not a result"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize("place", [{"images": 6}, {"classes": 6}, {"classes": -1}, {"images": 0.5}])
+def test_a_block_outside_of_memory_is_no_result(write_run, tmp_path, place):
+    folder = write_run(tmp_path / "run", "rebll")
+    path = folder / "metrics.jsonl"
+    *others, last = path.read_text().splitlines()
+    line = json.loads(last)
+    line["relabelling_blocks"][0] |= place
+    path.write_text("\n".join([*others, json.dumps(line)]))
+    with pytest.raises(DamagedError, match=r"memory\.npz has 6 experiences"):
+        read_run(folder)
+
+
+def test_a_block_whose_images_have_left_memory_is_not_drawn(write_run, tmp_path):
+    """A run that was stopped between its two files: memory is newer than the last line."""
+    folder = write_run(tmp_path / "run", "rebll")
+    with np.load(folder / "memory.npz") as stored:
+        arrays = dict(stored)
+    left = arrays["experience"] != 0
+    rows = {name: arrays[name][left] for name in ("labels", "provenance", "experience")}
+    np.savez(folder / "memory.npz", **(arrays | rows))
+    assert write_report([read_run(folder)], tmp_path / "page.html").is_file()
+
+
+@pytest.mark.parametrize("ends", [[], [5, 3, 20], [5, 200], [[5, 20]], [5.0, 20.0], ["5", "20"]])
+def test_ends_of_classes_that_memory_does_not_have(write_run, tmp_path, ends):
+    folder = write_run(tmp_path / "run", "rebll")
+    with np.load(folder / "memory.npz") as stored:
+        arrays = dict(stored) | {"class_ends": np.array(ends)}
+    np.savez(folder / "memory.npz", **arrays)
+    with pytest.raises(DamagedError, match=r"memory\.npz does not fit together"):
         read_run(folder)
 
 
