@@ -86,20 +86,17 @@ def resize(picture: Image.Image, image_size: int) -> Image.Image:
     return Image.fromarray(squared(picture, image_size).permute(1, 2, 0).numpy())
 
 
-def size_with_aspect(size: tuple[int, int], shorter: int, multiple: int = 32) -> tuple[int, int]:
+def size_with_aspect(size: tuple[int, int], shorter: int) -> tuple[int, int]:
     """Width and height close to an image's aspect ratio, with a given shorter side.
 
-    Both are multiples of 32 by default, as most networks halve their input five times, and at least
-    ``shorter``. This leaves few different sizes, so images can be batched.
+    Both are multiples of 32, as most networks halve their input five times, and at least ``shorter``.
+    This leaves few different sizes, so images can be batched.
 
     >>> size_with_aspect((500, 375), 224)
     (288, 224)
     """
     scale = shorter / min(size)
-    width, height = (
-        max(multiple * round(side * scale / multiple), multiple * (shorter // multiple), multiple)
-        for side in size
-    )
+    width, height = (max(32 * round(side * scale / 32), 32 * (shorter // 32), 32) for side in size)
     return width, height
 
 

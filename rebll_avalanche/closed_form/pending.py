@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from rebll_avalanche.closed_form.records import NOT_GIVEN, ImageRecords, fingerprints
+from rebll_avalanche.closed_form.records import NOT_GIVEN, ImageRecords, as_given, fingerprints
 from rebll_avalanche.closed_form.ridge import LinearScores, Solution
 from rebll_avalanche.closed_form.sums import LabelSums, RidgeSums
 from rebll_avalanche.labels import grown
@@ -225,7 +225,7 @@ class PendingExperience:
     def _note(self, names: list[int], labels: Tensor, guesses: Tensor, vectors: Tensor) -> None:
         assert self._records is not None
         kept = vectors.float() if self._records.keeps_vectors else vectors.new_zeros(len(names), 0)
-        given = labels.nan_to_num(float(NOT_GIVEN)).to(torch.int8)
+        given = as_given(labels, self.num_classes)
         for at, name in enumerate(names):
             if name in self._place:  # so that the last entry is complete
                 batch, row = self._place[name]

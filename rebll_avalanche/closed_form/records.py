@@ -231,6 +231,12 @@ class ImageRecords:
         self.labels[entry.rows] = torch.where(given != NOT_GIVEN, given, now)
 
 
+def as_given(labels: Tensor, num_classes: int) -> Tensor:
+    """Labels of 1, 0 and NaN as int8, with columns for all classes."""
+    given = labels.nan_to_num(float(NOT_GIVEN)).to(torch.int8)
+    return widened(given, num_classes)
+
+
 def widened(labels: Tensor, num_classes: int) -> Tensor:
     """Labels with unannotated columns added for new classes."""
     return pad(labels, (0, max(num_classes - labels.shape[1], 0)), value=NOT_GIVEN)

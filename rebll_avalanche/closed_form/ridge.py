@@ -131,7 +131,7 @@ class RidgeSolver:
         fitted = self._spectrum[0][:, None] * self._shrinkage(gamma)
         return (fitted.sum(0) + self.intercept) / self.images
 
-    def cross_validation(self, gammas: Sequence[float] = GAMMAS) -> Tensor:
+    def cross_validation(self, gammas: Sequence[float]) -> Tensor:
         """Generalised cross-validation: the expected squared error on a new image.
 
         Leave-one-out needs the leverage of every image, and so the images; the mean leverage needs
@@ -153,18 +153,17 @@ class RidgeSolver:
             errors.append(torch.where(leverage < MAX_LEVERAGE, error, torch.inf))
         return torch.stack(errors)
 
-    def choose_gamma(self, gammas: Sequence[float] = GAMMAS, *, per_class: bool = False) -> Tensor:
+    def choose_gamma(self, *, per_class: bool = False) -> Tensor:
         """The penalty with the smallest generalised cross-validation error.
 
         Args:
-            gammas: Candidates, from small to large.
             per_class: Choose one penalty per class instead of one for all.
 
         Returns:
             One penalty per class (all equal unless ``per_class``).
         """
-        candidates = torch.as_tensor(gammas).to(self.scatter)
-        errors = self.cross_validation(gammas)
+        candidates = torch.as_tensor(GAMMAS).to(self.scatter)
+        errors = self.cross_validation(GAMMAS)
         errors[-1].nan_to_num_(posinf=torch.finfo(errors.dtype).max)  # if none is left, the largest
         if per_class:
             return candidates[errors.argmin(0)]

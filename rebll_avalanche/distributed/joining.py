@@ -21,6 +21,7 @@ from rebll_avalanche.distributed.ranks import (
     sum_in_place,
     take_from_first,
 )
+from rebll_avalanche.protocols import Strategy
 
 # Of Avalanche's own plugins; others that say they can be distributed replay by samplers of their own.
 SAFE = ("Clock", "EvaluationPlugin", "PeriodicEval")
@@ -36,7 +37,7 @@ class RanksPlugin:
 
     supports_distributed = True  # as Avalanche's own plugins say it
 
-    def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Share the batches; batch norms that have come since see all of them."""
         synchronise(strategy.model)
         strategy.dataloader = shared(strategy.dataloader)
@@ -47,7 +48,7 @@ class RanksPlugin:
                 f"{strategy.experience.current_experience}; give all of them the same data"
             )
 
-    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+    def before_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
         """Make sure that all ranks draw the same order and the same memory images."""
         if len(set(everywhere(random_numbers.state_hash()))) > 1:
             raise ValueError(
@@ -56,18 +57,18 @@ class RanksPlugin:
                 "the ranks would learn from different orders"
             )
 
-    def before_eval_exp(self, strategy: Any, **kwargs: Any) -> None:
+    def before_eval_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Share the images: each is seen by one rank."""
         strategy.dataloader = shared(strategy.dataloader)
 
-    def after_backward(self, strategy: Any, **kwargs: Any) -> None:
+    def after_backward(self, strategy: Strategy, **kwargs: Any) -> None:
         """Add up the gradients of all ranks, before anybody looks at them."""
         groups = strategy.optimizer.param_groups
         parameters = (parameter for group in groups for parameter in group["params"])
         sum_in_place([p.grad for p in parameters if p.grad is not None])
 
 
-def take_part(strategy: Any) -> None:
+def take_part(strategy: Strategy) -> None:
     """Make a strategy one rank's part of a job; nothing in a single process, or the second time.
 
     All ranks begin with the first one's weights and random numbers.
@@ -95,7 +96,7 @@ def take_part(strategy: Any) -> None:
     strategy.plugins = [RanksPlugin(), *strategy.plugins]
 
 
-def check_joinable(strategy: Any) -> None:
+def check_joinable(strategy: Strategy) -> None:
     """Refuse what is not known to learn the same on several ranks.
 
     Raises:
@@ -130,7 +131,7 @@ def _refuse(what: str) -> None:
     )
 
 
-def _mention_foreign_metrics(strategy: Any) -> None:
+def _mention_foreign_metrics(strategy: Strategy) -> None:
     metrics = getattr(getattr(strategy, "evaluator", None), "metrics", ())
     foreign = sorted({type(m).__name__ for m in metrics if not type(m).__module__.startswith(OWN)})
     if foreign and is_first():

@@ -272,10 +272,10 @@ class VectorsOfMaps(nn.Module):
         return vectors
 
 
-def reduced(picture: Image.Image, longest: int = 320) -> Image.Image:
-    """Shrink an image so that its longer side has at most ``longest`` pixels."""
+def reduced(picture: Image.Image) -> Image.Image:
+    """An image for a page, whose longer side has at most 320 pixels."""
     small = to_rgb(picture).copy()
-    small.thumbnail((longest, longest))
+    small.thumbnail((320, 320))
     return small
 
 

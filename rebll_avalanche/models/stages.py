@@ -38,20 +38,19 @@ class OutputTap:
         self._outputs[place] = output
 
 
-def stage_modules(backbone: nn.Module, last: int = 4) -> list[nn.Module]:
-    """The final modules of a backbone's last stages, from fine to coarse.
+def stage_modules(backbone: nn.Module) -> list[nn.Module]:
+    """The final modules of a backbone's last four stages, from fine to coarse.
 
     Args:
         backbone: A module with a method ``stages()``, or around a timm network; others have no stages.
-        last: Maximum number of stages.
     """
     stages = getattr(backbone, "stages", None)
     if callable(stages):
         modules: list[nn.Module] = stages()
-        return modules[-last:]
+        return modules[-4:]
     network = getattr(backbone, "network", None)
     names = [entry["module"] for entry in getattr(network, "feature_info", ())]
-    return [network.get_submodule(name) for name in names if name][-last:] if network else []
+    return [network.get_submodule(name) for name in names if name][-4:] if network else []
 
 
 class FeatureTap(OutputTap):

@@ -10,6 +10,7 @@ from torch.nn.functional import mse_loss
 from rebll_avalanche.labels import annotated
 from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.plugins.akd import AKDPlugin
+from rebll_avalanche.plugins.networks import part_of
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import TaughtPlugin
 from rebll_avalanche.protocols import Strategy
@@ -19,18 +20,9 @@ SoftLabels = Literal["softmax", "sigmoid"]
 
 
 def label_graph_head(model: Any) -> GrowingAGCN:
-    """The label-graph head of a model.
-
-    Raises:
-        ValueError: When the model has another head.
-    """
-    head = getattr(model, "head", None)
-    if not isinstance(head, GrowingAGCN):
-        raise ValueError(
-            f"this method learns a label graph, but the model's head is {type(head).__name__}; "
-            "use build_model(..., head='agcn')"
-        )
-    return head
+    """The label-graph head of a model."""
+    way_out = "build_model(..., head='agcn')"
+    return part_of(model, "head", GrowingAGCN, "this method learns a label graph", way_out)
 
 
 class LabelGraphPlugin(TaughtPlugin):

@@ -17,6 +17,7 @@ from rebll_avalanche.memory.sampling import PolicyName, SamplingPolicy
 from rebll_avalanche.models.cross_attention import GrowingCrossAttention
 from rebll_avalanche.models.stages import OutputTap
 from rebll_avalanche.plugins.criterion import check_steerable, install_criterion, restore_criterion
+from rebll_avalanche.plugins.networks import part_of
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.teacher import TaughtPlugin
 from rebll_avalanche.plugins.terms import LossTerms
@@ -208,10 +209,5 @@ def _forward(model: Any, images: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _attention_head(model: Any) -> GrowingCrossAttention:
-    head = getattr(model, "head", None)
-    if not isinstance(head, GrowingCrossAttention):
-        raise ValueError(
-            f"KRT distils tokens, but the model's head is {type(head).__name__}; "
-            "use build_model(..., head='cross_attention')"
-        )
-    return head
+    way_out = "build_model(..., head='cross_attention')"
+    return part_of(model, "head", GrowingCrossAttention, "KRT distils tokens", way_out)

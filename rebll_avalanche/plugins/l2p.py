@@ -11,25 +11,17 @@ from torch import Tensor
 
 from rebll_avalanche.models.prompts import PromptedViT, PromptPool
 from rebll_avalanche.models.stages import OutputTap
-from rebll_avalanche.plugins.networks import check_learnable
+from rebll_avalanche.plugins.networks import check_learnable, part_of
 from rebll_avalanche.plugins.options import check_not_negative
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Strategy
 
 
 def prompt_pool(strategy: Strategy) -> PromptPool:
-    """The prompt pool of a strategy's model.
-
-    Raises:
-        ValueError: When the model has none.
-    """
-    backbone = getattr(strategy.model, "backbone", None)
-    if not isinstance(backbone, PromptedViT):
-        raise ValueError(
-            f"this method learns prompts, but the model's backbone is {type(backbone).__name__}; "
-            "use build_model('vit_base_patch16_224', head='l2p')"
-        )
-    return backbone.pool
+    """The prompt pool of a strategy's model."""
+    way_out = "build_model('vit_base_patch16_224', head='l2p')"
+    purpose = "this method learns prompts"
+    return part_of(strategy.model, "backbone", PromptedViT, purpose, way_out).pool
 
 
 @dataclass(kw_only=True, eq=False)

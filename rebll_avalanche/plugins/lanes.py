@@ -8,6 +8,7 @@ from avalanche.training.plugins import SupervisedPlugin
 
 from rebll_avalanche.labels import annotated, label_matrix
 from rebll_avalanche.models.lanes import LanedViT
+from rebll_avalanche.plugins.networks import part_of
 from rebll_avalanche.protocols import Strategy
 from rebll_avalanche.scenario import class_range
 
@@ -31,15 +32,6 @@ class LanesPlugin(SupervisedPlugin):
 
 
 def laned_backbone(model: Any) -> LanedViT:
-    """The backbone with lanes.
-
-    Raises:
-        ValueError: When the model has none.
-    """
-    backbone = getattr(model, "backbone", None)
-    if not isinstance(backbone, LanedViT):
-        raise ValueError(
-            f"this method learns lanes, but the model's backbone is {type(backbone).__name__}; "
-            "use build_model('vit_base_patch16_224', head='lanes')"
-        )
-    return backbone
+    """The backbone with lanes."""
+    way_out = "build_model('vit_base_patch16_224', head='lanes')"
+    return part_of(model, "backbone", LanedViT, "this method learns lanes", way_out)

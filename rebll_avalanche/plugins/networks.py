@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from avalanche.models import DynamicModule
@@ -11,6 +11,8 @@ from avalanche.training.plugins import SupervisedPlugin
 from rebll_avalanche.labels import check_criterion, label_matrix
 from rebll_avalanche.plugins.criterion import plain_criterion
 from rebll_avalanche.protocols import Strategy
+
+Part = TypeVar("Part")
 
 
 def check_learnable(strategy: Strategy) -> None:
@@ -32,6 +34,20 @@ class CheckNetworkPlugin(SupervisedPlugin, supports_distributed=True):  # type: 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
         """Refuse a network that cannot learn the experience."""
         check_learnable(strategy)
+
+
+def part_of(model: Any, name: str, kind: type[Part], purpose: str, way_out: str) -> Part:
+    """The head or the backbone of a network, for a method that needs one of a certain kind.
+
+    Raises:
+        ValueError: When it is of another kind, with the purpose and the way out.
+    """
+    part = getattr(model, name, None)
+    if not isinstance(part, kind):
+        raise ValueError(
+            f"{purpose}, but the model's {name} is {type(part).__name__}; use {way_out}"
+        )
+    return part
 
 
 def check_solvable(model: Any, purpose: str, instead: str = "") -> None:
