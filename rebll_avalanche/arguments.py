@@ -1,4 +1,4 @@
-"""What every public function asks of numbers and tensors, refused by the name of the argument."""
+"""Checks of arguments, whose errors name the argument."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_number(
     Traceback (most recent call last):
     ValueError: lr must be a finite number of at least 0, got nan
     """
-    # numpy's numbers are numbers; True is one to Python, but to nobody who writes it.
+    # NumPy's numbers are accepted; bool is not, although Python counts it as an integer.
     kind = numbers.Integral if whole else numbers.Real
     is_number = isinstance(value, kind) and not isinstance(value, bool)
     if is_number and low <= value <= high:

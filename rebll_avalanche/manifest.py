@@ -1,7 +1,7 @@
 """Hashes of the files of a run, to detect later edits and damage.
 
 ``manifest.json`` holds a SHA-256 of the files that a run writes first, and once it is finished of every
-result file. It protects against accidents, not against somebody who edits it as well. Runs of earlier
+result file. It detects accidents, but not an attacker who edits it as well. Runs of earlier
 versions have none, or none before they are finished, and are not checked.
 """
 

@@ -61,7 +61,7 @@ def stop_on_terminate() -> None:
 
 
 def speaks_for_all() -> bool:
-    """Whether this process tells why a job ends: of several ranks the first that asks, and no other."""
+    """Whether this process reports why a job ends: of several ranks, only the first that asks."""
     if "RANK" not in os.environ:
         return True
     distributed = sys.modules.get("torch.distributed")

@@ -1,4 +1,4 @@
-"""What checkpoints keep of an object, told once: the names of its attributes."""
+"""State dictionaries made from a list of attribute names."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-# Of a message, which may repeat what somebody has typed.
+# Maximum characters of a message, which may repeat user input.
 LONGEST = 2000
 
 
@@ -72,7 +72,7 @@ def nearest(wrong: str, right: Iterable[str], count: int | None = None, cutoff: 
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of command lines that says what is wrong in one line, as all else is said."""
+    """An argument parser that reports errors in one line, like the rest of the package."""
 
     def error(self, message: str) -> NoReturn:
         """Refuse the command line.

@@ -62,7 +62,7 @@ class RanksPlugin:
         strategy.dataloader = shared(strategy.dataloader)
 
     def after_backward(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Add up the gradients of all ranks, before anybody looks at them."""
+        """Add up the gradients of all ranks, before other plugins read them."""
         groups = strategy.optimizer.param_groups
         parameters = (parameter for group in groups for parameter in group["params"])
         sum_in_place([p.grad for p in parameters if p.grad is not None])
@@ -92,7 +92,7 @@ def take_part(strategy: Strategy) -> None:
     _mention_foreign_metrics(strategy)
     take_from_first([*strategy.model.parameters(), *strategy.model.buffers()])
     random_numbers.set_state(from_first(random_numbers.state))
-    # A new list: somebody may be walking through the old one.
+    # A new list: the caller may be iterating over the old one.
     strategy.plugins = [RanksPlugin(), *strategy.plugins]
 
 

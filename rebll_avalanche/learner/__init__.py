@@ -1,4 +1,4 @@
-"""A model that goes on learning from new pictures when the old ones are gone."""
+"""A model that continues to learn from new pictures after the earlier ones were deleted."""
 
 from rebll_avalanche.learner.learner import Learner
 from rebll_avalanche.learner.lesson import Evaluation, Lesson

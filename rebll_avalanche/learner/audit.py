@@ -1,4 +1,4 @@
-"""Where a person should look: pictures to label next, and labels that are probably wrong."""
+"""Active learning and label errors: pictures to label next, and labels that are probably wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from rebll_avalanche.labels import annotated
 
-# Classes that a person should look for: at least half as uncertain as a coin.
+# In bits: classes to ask about have at least this entropy.
 WORTH_ASKING = 0.5
 
 
@@ -21,8 +21,8 @@ class Suggestion:
 
     Attributes:
         picture: Its name.
-        classes: What to look for, most uncertain first.
-        uncertainty: In bits, over all classes.
+        classes: The classes to check, most uncertain first.
+        uncertainty: Sum over all classes of the entropy, in bits.
     """
 
     picture: str
@@ -39,8 +39,8 @@ class Suspect:
         name: The class.
         present: What the label says.
         probability: That the class is present, by a head that had not learned from the picture.
-        contradiction: How far the probability lies on the other side of the threshold, in log-odds.
-        key: What tells the picture from all others.
+        contradiction: Distance of the probability beyond the threshold, in log-odds.
+        key: The picture's unique number.
     """
 
     picture: str
@@ -59,17 +59,17 @@ def suggestions(
     class_names: Sequence[str],
     count: int,
 ) -> list[Suggestion]:
-    """Uncertain pictures that do not look alike.
+    """Uncertain pictures that differ from each other.
 
-    Each next one is the most uncertain, counted less the more it resembles those chosen already.
+    Chosen greedily by uncertainty, which is reduced for pictures similar to those already chosen.
 
     Args:
         names: Of the pictures.
         vectors: ``[pictures, features]``.
         scores: Probabilities ``[pictures, classes]``.
-        thresholds: At a class's threshold it is as uncertain as can be.
+        thresholds: Per class; a probability equal to its threshold is the most uncertain.
         class_names: Of the columns.
-        count: At most so many.
+        count: Maximum number.
     """
     uncertainty = _bits((_log_odds(scores) - _log_odds(thresholds)).sigmoid())
     total = uncertainty.sum(1)
@@ -102,12 +102,12 @@ def suspects(
 
     Args:
         names: Of the pictures.
-        keys: What tells these apart.
+        keys: Their unique numbers.
         scores: Probabilities ``[pictures, classes]`` by heads that had not learned from the picture.
         labels: 1, 0 and NaN.
         thresholds: Per class.
         class_names: Of the columns.
-        count: At most so many; all if ``None``.
+        count: Maximum number; all if ``None``.
     """
     beyond = _log_odds(scores) - _log_odds(thresholds)
     against = torch.where(labels == 1, -beyond, beyond)
@@ -132,6 +132,6 @@ def _log_odds(probabilities: Tensor) -> Tensor:
 
 
 def _bits(probabilities: Tensor) -> Tensor:
-    """Entropy of a yes or no."""
+    """Binary entropy."""
     p = probabilities.clamp(1e-9, 1 - 1e-9)
     return -(p * p.log2() + (1 - p) * (1 - p).log2())

@@ -1,4 +1,4 @@
-"""Suspicious labels for people: as lines, as a CSV file, as a page with the pictures that are still there."""
+"""Suspicious labels as text, as a CSV file, and as an HTML page with pictures."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def as_text(suspects: Sequence[Suspect]) -> str:
 
 
 def as_csv(suspects: Sequence[Suspect], lessons: Iterable[Lesson]) -> str:
-    """A table for ``rebll correct``: one row for each label, as it is, for a person to change.
+    """A table for ``rebll correct``: one row per label, with its current value, to be edited.
 
     Args:
         suspects: In order.
-        lessons: All that the learner has had; where two pictures have one name, ids tell them apart.
+        lessons: All lessons; pictures that share a name are identified by their ids.
     """
     learned = {pair for each in lessons for pair in zip(each.pictures, each.keys, strict=True)}
     pictures = Counter(name for name, _ in learned)
@@ -73,12 +73,12 @@ def as_page(
     folders: Iterable[Path] = (),
     thumbnail: Callable[[int], bytes | None] = lambda key: None,
 ) -> str:
-    """A page of its own.
+    """A self-contained HTML page.
 
     Args:
         suspects: In order.
-        folders: Where their pictures may still be.
-        thumbnail: Gives the small copy of one that is not there; see :meth:`Learner.thumbnail`.
+        folders: Folders that may still hold the original pictures.
+        thumbnail: Returns the thumbnail for a key; see :meth:`Learner.thumbnail`.
     """
     places = list(folders)
     rows = [

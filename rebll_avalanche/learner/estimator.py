@@ -1,4 +1,4 @@
-"""The vectors' half of a learner as a scikit-learn estimator."""
+"""The closed form on vectors as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
         threshold: Probability above which a class is predicted, for matrices.
 
     Attributes:
-        classes_: Of a vector, its classes; of a matrix, the names of its columns, by default 0, 1, ...
+        classes_: The classes; for a matrix, the names of its columns, by default 0, 1, ...
         n_features_in_: Length of the vectors.
 
     >>> x, y = np.eye(4).repeat(5, axis=0), np.eye(4).repeat(5, axis=0)  # 20 vectors, 4 classes
@@ -54,7 +54,7 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
         self.threshold = threshold
 
     def fit(self, X: Any, y: Any) -> RidgeMultiLabel:  # noqa: N803 - scikit-learn's names
-        """Forget everything, and learn."""
+        """Reset the estimator and fit it."""
         for name in ("learner_", "classes_", "n_features_in_", "multilabel_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -71,8 +71,8 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
         Args:
             X: ``[samples, features]``.
             y: A matrix of 1, 0 and NaN, or a vector of classes.
-            classes: Names of the matrix's columns, in which names may come again; or all classes that a
-                vector may hold, if not only those that it holds.
+            classes: Names of the matrix's columns, known or new; or, for a vector, all classes that later
+                vectors may contain.
         """
         first = not hasattr(self, "learner_")
         vectors = validate_data(self, X, reset=first, dtype="numeric")
@@ -85,12 +85,12 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Log-odds: ``[samples, classes]``; of two classes of a vector, those of the second."""
+        """Log-odds ``[samples, classes]``; for a vector with two classes, those of the second."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if self._two_classes else scores
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Of a matrix, the probability of each class by itself; of a vector, they add up to 1."""
+        """The probability of each class: independent for a matrix, summing to 1 for a vector."""
         scores = torch.from_numpy(self._scores(X))
         if self.multilabel_:
             return np.asarray(scores.sigmoid())
@@ -100,7 +100,7 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
         return np.asarray(scores.softmax(dim=1))
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Of a matrix, 1 where the probability is above the threshold; of a vector, the best class."""
+        """For a matrix, 1 where the probability is above the threshold; for a vector, the best class."""
         check_is_fitted(self, "learner_")
         if self.multilabel_:
             return (self.predict_proba(X) > self.threshold).astype(int)
@@ -120,7 +120,7 @@ class RidgeMultiLabel(ClassifierMixin, BaseEstimator):
     def _labels(
         self, y: Any, count: int, classes: Sequence[Any] | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """A matrix with a column for every class so far and those that come now, and their names."""
+        """A label matrix with a column for every known and new class, and the names of the columns."""
         if y is None:
             raise ValueError(
                 "This RidgeMultiLabel estimator requires y to be passed, but the target y is None"

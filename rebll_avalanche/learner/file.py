@@ -1,4 +1,4 @@
-"""One file that holds a learner: numbers and JSON, each part verified by hash, nothing that can run.
+"""The file format of a learner: tensors and JSON, verified by hash, without executable content.
 
 A ZIP archive of three stored parts: ``learner.json``, ``tensors.safetensors``, and ``hashes.json``, which
 holds the SHA-256 of the other two.
@@ -22,12 +22,12 @@ from rebll_avalanche.files import replacing
 STATE, TENSORS, HASHES = "learner.json", "tensors.safetensors", "hashes.json"
 FORMAT = "rebll-learner"
 VERSION = 1
-# Of a part that is read before its hash is known; a learner of a million pictures stays below.
+# Maximum bytes of ``hashes.json``, which is read before anything is verified.
 LARGEST_INDEX = 1 << 16
 
 
 def write_learner(path: Path, state: dict[str, Any]) -> None:
-    """Write a state of plain values and tensors; whoever reads meanwhile sees the old file."""
+    """Write a state of plain values and tensors; readers see the old file until it is replaced."""
     tensors: dict[str, Tensor] = {}
     packed = pack(state, tensors)
     text = json.dumps({"format": FORMAT, "version": VERSION, "state": packed})
@@ -36,7 +36,7 @@ def write_learner(path: Path, state: dict[str, Any]) -> None:
     parts[HASHES] = json.dumps(hashes).encode()
     with replacing(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, content in parts.items():
-            # A fixed date, so that the same learner is the same bytes.
+            # A fixed date, so that equal learners give identical bytes.
             archive.writestr(zipfile.ZipInfo(name), content)
 
 
@@ -44,7 +44,7 @@ def read_learner(path: Path) -> dict[str, Any]:
     """The state that :func:`write_learner` was given.
 
     Raises:
-        DamagedError: When the file is no learner, or its bytes are not those that were written.
+        DamagedError: When the file is not a learner, or was modified.
     """
     check_regular_file(path, DamagedError)
     with path.open("rb") as stream:

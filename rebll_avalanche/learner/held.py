@@ -1,4 +1,4 @@
-"""A learner's file held while it is changed, so that of two writers none loses a lesson."""
+"""Lock a learner's file while it is changed, so that concurrent writers do not lose lessons."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from filelock import FileLock, Timeout
 from rebll_avalanche.files import sweep_drafts
 from rebll_avalanche.learner.learner import Learner
 
-# A draft that has not grown for so many seconds is no longer written: ``Learner.save`` asks for no lock.
+# Seconds after which a draft counts as abandoned: ``Learner.save`` writes without the lock.
 ABANDONED = 600.0
 
 
 @contextmanager
 def changing(path: Path, make: Callable[[], Learner] | None = None) -> Iterator[Learner]:
-    """The learner of a file, which is written again when the block ends without an error.
+    """The learner in a file; the file is rewritten when the block ends without an error.
 
     Args:
         path: The file.
-        make: Makes a learner if there is no file; without it, the file must be there.
+        make: Makes a learner if the file does not exist; without it, the file must exist.
     """
     with held(path):
         try:
@@ -35,7 +35,7 @@ def changing(path: Path, make: Callable[[], Learner] | None = None) -> Iterator[
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Nobody else changes the file meanwhile; waits, and says so, while somebody does."""
+    """Hold the lock of a file; if another process has it, print a message and wait."""
     beside = path.with_name(f"{path.name}.lock")
     lock = FileLock(beside)
     try:
@@ -47,7 +47,7 @@ def held(path: Path) -> Iterator[None]:
         sweep_drafts(path.parent, of=path.name, older_than=ABANDONED)
         yield
     finally:
-        # Before it is released: whoever has opened it meanwhile gets a lock without a name, and tries again.
-        with suppress(OSError):  # Windows removes no file that is open
+        # Before it is released: a process that has opened it meanwhile finds its lock deleted, and retries.
+        with suppress(OSError):  # Windows cannot delete an open file
             beside.unlink()
         lock.release()

@@ -1,4 +1,4 @@
-"""A learner on the Hugging Face hub: one file, and a card that says what it was taught."""
+"""A learner on the Hugging Face hub: its file, and a model card that lists its lessons."""
 
 from __future__ import annotations
 
@@ -96,5 +96,5 @@ def fetch(repo_id: str, *, revision: str | None, token: str | None, endpoint: st
 
 
 def _plain(text: str) -> str:
-    """A text that cannot end a table, a code block or the card."""
+    """Replace characters that would end a table cell or a code block."""
     return text.replace("|", "/").replace("`", "'")

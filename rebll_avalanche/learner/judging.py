@@ -1,4 +1,4 @@
-"""Thresholds from leave-one-out scores or from a person, and how good classes are by these."""
+"""Thresholds, chosen from leave-one-out scores or set by hand, and the quality of classes at these."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from rebll_avalanche.learner.quality import (
 from rebll_avalanche.learner.ridge import left_out, records_of, ridge_of
 from rebll_avalanche.words import brief
 
-# Enough to place a threshold; more would only cost time.
+# Pictures that thresholds are chosen from; more would only cost time.
 THRESHOLD_PICTURES = 8192
-# Of a class that fewer pictures show than these, a sample could hold none.
+# All positives of a class with fewer than these are used: a sample might hold none.
 RARE = 100
 
 
@@ -33,15 +33,15 @@ def with_thresholds(
     keys: Sequence[int] = (),
     labels: Tensor | None = None,
 ) -> tuple[Knowledge, tuple[ClassQuality, ...]]:
-    """Thresholds from scores of pictures that were left out, and how good these are on a lesson.
+    """Choose thresholds from leave-one-out scores, and measure the quality on a lesson.
 
-    Those that a person has set stay as they are.
+    Thresholds set by hand stay unchanged.
 
     Args:
-        know: What an exact method has learned; returned as it is if that is nothing.
+        know: Knowledge of an exact method; returned unchanged if nothing was learned yet.
         precision: Thresholds keep this precision instead of the best F1.
-        keys: The pictures of the lesson.
-        labels: As the lesson gives them; without these, no qualities are returned.
+        keys: Keys of the lesson's pictures.
+        labels: Their labels; without these, no qualities are returned.
     """
     if know.taught is None:
         return know, ()
@@ -64,9 +64,9 @@ def with_thresholds(
 
 
 def with_matching_thresholds(know: Knowledge, scores: Tensor, labels: Tensor) -> Knowledge:
-    """Thresholds of a method that has no leave-one-out scores, from what it says about a lesson.
+    """Choose thresholds of a method without leave-one-out scores, from its scores on a lesson.
 
-    Those of classes that the lesson does not speak about, and those that a person has set, stay.
+    Thresholds of classes that the lesson does not annotate, and those set by hand, stay unchanged.
 
     Args:
         know: What was learned.
@@ -80,12 +80,12 @@ def with_matching_thresholds(know: Knowledge, scores: Tensor, labels: Tensor) ->
 
 @dataclass(frozen=True)
 class _Sample:
-    """Pictures to place thresholds by.
+    """A sample of pictures to choose thresholds from.
 
     Attributes:
-        keys: The pictures.
+        keys: Keys of the pictures.
         counted: ``[pictures, classes]``: for which classes each was drawn.
-        weights: Of the same shape: how many pictures it stands for there.
+        weights: Of the same shape: the number of pictures that each represents.
     """
 
     keys: list[int]
@@ -94,7 +94,7 @@ class _Sample:
 
 
 def _sample(records: ImageRecords) -> _Sample:
-    """Every so many pictures, and of rare classes each one that shows it."""
+    """Every n-th picture, and all positives of rare classes."""
     step = -(-len(records) // THRESHOLD_PICTURES)
     drawn = torch.zeros(len(records), dtype=torch.bool)
     drawn[::step] = True
@@ -110,10 +110,10 @@ def _sample(records: ImageRecords) -> _Sample:
 
 
 def keeping(know: Knowledge, thresholds: Mapping[str, float]) -> Knowledge:
-    """With thresholds that a person has set, beside those of other classes.
+    """Knowledge with some thresholds set by hand; other classes keep theirs.
 
     Raises:
-        RebllError: When a class is not known, or a threshold is no probability.
+        RebllError: When a class is not known, or a threshold is not a probability.
     """
     know.columns_of(list(thresholds))
     for name, threshold in thresholds.items():
@@ -125,7 +125,7 @@ def keeping(know: Knowledge, thresholds: Mapping[str, float]) -> Knowledge:
 
 
 def _with_kept(know: Knowledge, kept: Mapping[str, float]) -> Knowledge:
-    # A class that was forgotten has no past when it comes back.
+    # A forgotten class that is learned again starts without its earlier threshold.
     left = {name: threshold for name, threshold in kept.items() if name in know.class_names}
     thresholds = know.thresholds.clone()
     thresholds[know.columns_of(list(left))] = torch.tensor(list(left.values())).float()
@@ -133,7 +133,7 @@ def _with_kept(know: Knowledge, kept: Mapping[str, float]) -> Knowledge:
 
 
 def qualities(know: Knowledge) -> tuple[ClassQuality, ...]:
-    """How good every class is on all pictures annotated for it, each scored by a head without it."""
+    """Leave-one-out quality of every class on all pictures annotated for it."""
     if know.taught is None:
         return ()
     visible = know.visible
@@ -146,7 +146,7 @@ def qualities(know: Knowledge) -> tuple[ClassQuality, ...]:
 
 
 def check_precision(precision: float | None) -> None:
-    """Refuse a precision that no thresholds can keep.
+    """Refuse a precision that is not a fraction above 0.
 
     Raises:
         RebllError: Naming the value.

@@ -1,4 +1,4 @@
-"""All that a learner knows, as one value: a lesson makes another, so that one that fails changes nothing."""
+"""The state of a learner as an immutable value: a lesson that fails leaves it unchanged."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Knowledge:
 
     Attributes:
         columns: The name of every column of the head, forgotten classes included.
-        forgotten: Names that nobody shall see; their columns are used again when they come back.
+        forgotten: Forgotten classes, never shown; their columns are reused when they are learned again.
         lessons: What was taught, oldest first.
         thresholds: The probability above which a class is present, per column.
-        kept_thresholds: Those that a person has set, by class; no lesson moves them.
+        kept_thresholds: Thresholds set by hand, by class; lessons do not change them.
         taught: What the method has learned; see :func:`~rebll_avalanche.learner.teaching.teach`.
-        thumbnails: Of pictures that were learned, for people.
+        thumbnails: Thumbnails of learned pictures.
     """
 
     columns: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Knowledge:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The classes that can be named."""
+        """The classes it predicts: all but the forgotten ones."""
         return tuple(name for name in self.columns if name not in self.forgotten)
 
     @property
@@ -69,10 +69,10 @@ class Knowledge:
         return self.taught
 
     def columns_of(self, names: Sequence[str]) -> list[int]:
-        """Where known classes stand.
+        """The columns of known classes.
 
         Raises:
-            RebllError: When one is not known, naming those that come near.
+            RebllError: When one is not known, with the nearest names.
         """
         known = self.class_names
         for name in names:
@@ -82,7 +82,7 @@ class Knowledge:
         return [self.columns.index(name) for name in names]
 
     def with_classes(self, names: Sequence[str]) -> tuple[Knowledge, list[int]]:
-        """The same with columns for all of these, and where they stand."""
+        """Knowledge with columns for all of these classes, and these columns."""
         arriving = tuple(name for name in names if name not in self.columns)
         thresholds = torch.cat([self.thresholds, torch.full((len(arriving),), EVEN)])
         wider = replace(
@@ -94,9 +94,9 @@ class Knowledge:
         return wider, [wider.columns.index(name) for name in names]
 
     def key_of(self, name: str) -> int | None:
-        """The picture of that name, if there is one; by its last part if that is enough to tell.
+        """The key of the picture of that name, if any; the file name alone will do if it is unique.
 
-        Instead of a name, it may be what :func:`~rebll_avalanche.learner.lesson.picture_id` gives.
+        The name may also be an id from :func:`~rebll_avalanche.learner.lesson.picture_id`.
 
         Raises:
             RebllError: When several pictures have that name.
@@ -121,7 +121,7 @@ class Knowledge:
         return next(iter(keys), None)
 
     def names_of(self) -> dict[int, str]:
-        """What tables call the pictures, by key."""
+        """Names of the pictures, by key."""
         return {
             key: picture
             for lesson in self.lessons
@@ -142,7 +142,7 @@ class Knowledge:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Knowledge:
-        """What :meth:`to_dict` was called on.
+        """The inverse of :meth:`to_dict`.
 
         Raises:
             DamagedError: When it contradicts itself.
@@ -166,12 +166,12 @@ class Knowledge:
         whole = len(set(made.columns)) == wide and made.thresholds.shape == (wide,)
         if not (whole and kept and rows == wide):
             raise DamagedError("its classes, thresholds and lessons do not fit each other")
-        if not bool(((made.thresholds >= 0) & (made.thresholds <= 1)).all()):  # NaN neither
+        if not bool(((made.thresholds >= 0) & (made.thresholds <= 1)).all()):  # also refuses NaN
             raise DamagedError("its thresholds are not probabilities")
         return made
 
 
-# Files of earlier versions have other names for what memory holds, not its labels, and no thumbnails.
+# Files of earlier versions name the contents of memory differently, and lack its labels and thumbnails.
 
 
 def _taught(values: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""``Learner``: teach it tables of pictures one after the other, ask it about new ones, keep it in a file."""
+"""``Learner``: learns from tables of pictures one after the other, predicts, and is saved to a file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from rebll_avalanche.inference.predictor import TrainedModel
 
 
-# Of about 3 KB each.
+# About 3 KB each.
 THUMBNAILS = "16 MB"
 
 
@@ -113,7 +113,7 @@ class Learner:
             pretrained = None
         memory = options.get("mem_size")
         if isinstance(memory, str):
-            options["mem_size"] = 0  # until it is known how many fit
+            options["mem_size"] = 0  # until the size of a picture in memory is known
         config = Config.from_dict(
             {
                 **network_settings(backbone, pretrained, frozen=frozen, image_size=image_size),
@@ -135,7 +135,7 @@ class Learner:
             f"{len(know.lessons)} lessons, {len(know.class_names)} classes>"
         )
 
-    # What it knows
+    # State
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -363,7 +363,7 @@ class Learner:
         self.precision = precision
         self._revise(replace(self._know, kept_thresholds={}))
 
-    # Answers
+    # Predictions
 
     def scores(self, pictures: Given | Iterable[Given]) -> Tensor:
         """``[pictures, classes]``: the probability of every class, in the order of :attr:`class_names`."""
@@ -411,7 +411,7 @@ class Learner:
         read = read_table(table, images=images, about=about, class_names=class_names)
         read = read.rows_of_split("test")
         pictures, labels = labelled_pictures(read, folder_of(table, images))
-        predicting.require_known_classes(self._know, read)  # before the time that scores take
+        predicting.require_known_classes(self._know, read)  # before the scores are computed
         scores = self.scores(pictures)
         return predicting.evaluation(self._know, read, pictures.keys(), labels, scores)
 
@@ -480,9 +480,11 @@ class Learner:
         if not target.name:
             raise RebllError(f"the path {str(path)!r} names no file; give one such as city.rebll")
         taught = self._know.taught is not None
-        random = self.config.benchmark.features_pretrained is None  # nobody could draw these again
+        random = (
+            self.config.benchmark.features_pretrained is None
+        )  # random weights could not be restored
         inside = self_contained or self._backbone_weights is not None or (taught and random)
-        # Those of a backbone that is trained are part of what was taught.
+        # Weights of a trained backbone are in the strategy's state.
         features = self.features if inside else None
         Stored(
             config=self.config,
@@ -599,7 +601,7 @@ class Learner:
         return self._backbone_hash
 
     def _with_memory(self, budget: Budget) -> Config:
-        """The configuration with a memory of so many pictures, or of as many as so many bytes hold."""
+        """The configuration with a memory of the budget's size, in pictures."""
         count = budget.pictures
         if count is None:
             of_one = most_bytes(predicting.side_of(self.config) ** 2)
@@ -612,7 +614,7 @@ class Learner:
         self._know, self._before, self._model = know, before, None
 
     def _revise(self, know: Knowledge) -> None:
-        """After an exact change without training: thresholds follow."""
+        """Replace the knowledge after an exact change, and choose thresholds again."""
         self._set(judging.with_thresholds(know, self.precision)[0], None)
 
     def _network(self) -> MultiLabelModel:

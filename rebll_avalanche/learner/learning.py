@@ -1,4 +1,4 @@
-"""One lesson: from a table's pictures and labels to what is known after it."""
+"""One lesson: from the pictures and labels of a table to new knowledge."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def learned(
     precision: float | None,
     source: str,
 ) -> tuple[Knowledge, Lesson]:
-    """What is known after one more lesson, and the lesson, whose ``seconds`` the caller fills in.
+    """The knowledge after a lesson, and the lesson, whose ``seconds`` the caller sets.
 
     Args:
-        know: What was known before; it is not changed.
+        know: The knowledge before; not changed.
         read: The table.
-        pictures: Those of the table.
-        keys: What tells these apart.
-        inputs: What the network is shown of them: vectors, or the pictures.
+        pictures: The table's pictures.
+        keys: Their keys.
+        inputs: Inputs of the network: vectors, or the pictures.
         labels: ``[pictures, classes of the table]``.
-        config: Of the learner.
-        precision: Of the learner.
-        source: What the lesson says that it was taught from.
+        config: Configuration of the learner.
+        precision: Precision that thresholds keep; by default they have the best F1.
+        source: Name of the table, for the lesson's record.
     """
     # Imported here because it needs Avalanche, which prediction does not.
     from rebll_avalanche.learner.teaching import teach

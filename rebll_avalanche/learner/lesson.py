@@ -1,4 +1,4 @@
-"""What a learner was taught: one entry per lesson."""
+"""Records of lessons and of evaluations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LISTS = ("pictures", "new_classes", "known_classes")
 
 
 def picture_id(key: int) -> str:
-    """A picture's key as people and programs write it; it stays the same wherever the picture goes.
+    """A picture's key as text; it depends on the content alone.
 
     >>> picture_id(-1), picture_id(10)
     ('ffffffffffffffff', '000000000000000a')
@@ -24,26 +24,26 @@ def picture_id(key: int) -> str:
 
 
 def of_run(folder: Path) -> str:
-    """How the source of a lesson ends that was an experience of a run."""
+    """Suffix of the source of a lesson that was an experience of a run."""
     return f" of the run {folder.resolve().name}"
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """One lesson and what came of it.
+    """Record of one lesson.
 
     Attributes:
         number: From 0.
-        source: The table, for people.
+        source: Human-readable name of the table.
         taught_at: Date and time in ISO form.
         pictures: Names of the pictures, as the table has them.
         keys: A number for each picture, from its content.
-        new_classes: Classes that nobody had named before.
+        new_classes: Classes of the table that were new.
         known_classes: Classes of the table that were known already.
         read_as: How the table was read.
         qualities: Per class, from scores of a head that had not seen the picture; empty where the
             method has no such scores.
-        seconds: For all of it.
+        seconds: Duration.
         again: How many of the pictures had been learned before; their labels are now those of this lesson.
     """
 
@@ -127,7 +127,7 @@ class Lesson:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Lesson:
-        """The lesson that :meth:`to_dict` was called on.
+        """The inverse of :meth:`to_dict`.
 
         Raises:
             TypeError: When something in it has another type.
@@ -145,19 +145,19 @@ class Lesson:
                 raise TypeError(f"a lesson has numbers, got {brief(number)}")
         if len(made.keys) != len(made.pictures):
             raise ValueError(f"{len(made.pictures)} pictures have {len(made.keys)} keys")
-        str(made)  # raises now if a number is too large to be told
+        str(made)  # raises now if a number is too large to be printed
         return made
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How right a learner is on a table.
+    """Quality of a learner on a table.
 
     Attributes:
-        source: The table.
-        pictures: How many.
-        learned_pictures: How many of them it has learned from, so that they prove little.
-        qualities: Per class.
+        source: Name of the table.
+        pictures: Number of pictures.
+        learned_pictures: Number of pictures that it has learned from, on which quality is overestimated.
+        qualities: Quality per class.
         unknown_classes: Classes of the table that it does not know.
     """
 
@@ -169,7 +169,7 @@ class Evaluation:
 
     @property
     def mean_average_precision(self) -> float:
-        """Over the classes that have positives and negatives; NaN if none has."""
+        """Mean over the classes that have positives and negatives; NaN if there are none."""
         found = [quality.average_precision for quality in self.qualities]
         known = [number for number in found if not math.isnan(number)]
         return sum(known) / len(known) if known else math.nan
@@ -208,7 +208,7 @@ def quality_table(qualities: Sequence[ClassQuality]) -> str:
 
 
 def overview(learner: Any) -> str:
-    """What a learner is, what it can name, and what it was taught; for a terminal."""
+    """Method, classes and lessons of a learner, for a terminal."""
     config = learner.config
     lines = [f"{config.method_name} on {learner.backbone} of {config.benchmark.image_size} px"]
     lines += ["", "class (threshold)"]
@@ -216,7 +216,7 @@ def overview(learner: Any) -> str:
     lines += ["", "lessons"]
     for lesson in learner.lessons:
         what = lesson.source
-        if lesson.taught_at:  # others come from a run, which keeps no list of its pictures
+        if lesson.taught_at:  # lessons from a run have no list of pictures
             what = f"{lesson.taught_at}, {len(lesson.pictures)} pictures from {what}"
         lines.append(f"  {lesson.number}: {what}; new: {', '.join(lesson.new_classes) or 'none'}")
     return printable("\n".join(lines))

@@ -1,4 +1,4 @@
-"""Which methods can go on when the old data are gone, and which can change what they learned, exactly."""
+"""Which methods can continue without earlier data, and which support exact changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REFUSED = {
     "l2p-r": _UNMEASURED,
     "multi-lane": _UNMEASURED,
 }
-# Of a learner on a frozen backbone.
+# Methods refused on a frozen backbone.
 REFUSED_ON_VECTORS = REFUSED | {"closed-form-adapted": _NETWORK, "podnet": _NETWORK}
 
 
@@ -49,7 +49,7 @@ def network_settings(
 
 
 def check_can_go_on(config: Config) -> None:
-    """Refuse a method that could not learn a second lesson.
+    """Refuse a method that cannot learn a second lesson.
 
     Raises:
         RebllError: With the reason and the way out.
@@ -73,7 +73,7 @@ def is_exact(config: Config) -> bool:
 
 
 def require_exact(config: Config, purpose: str) -> None:
-    """Refuse what only an exact method can do.
+    """Refuse an operation that only an exact method supports.
 
     Raises:
         RebllError: With the reason and the way out.

@@ -1,4 +1,4 @@
-"""A finished run opened as a learner: its experiences are lessons, and it goes on with its own method."""
+"""Open a finished run as a learner that continues with the run's method."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from rebll_avalanche.running.folder import (
 
 
 def open_run(folder: Path) -> Stored:
-    """All that a learner needs of a run; nothing of its images or tables is read.
+    """The state of a learner from a run, without reading its images or tables.
 
     Raises:
-        RebllError: When the run is not finished, or its method cannot go on.
+        RebllError: When the run is not finished, or its method cannot continue.
         DamagedError: When its files were changed since.
     """
     # Imported here because it needs Avalanche, which prediction does not.

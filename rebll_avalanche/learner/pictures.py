@@ -1,4 +1,4 @@
-"""Pictures as a learner meets them: by name, read when they are looked at, known again by their content."""
+"""Pictures given to a learner: named, decoded on access, identified by content."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Pictures(Sequence[Any]):
     """Pictures in RGB, decoded one by one.
 
     Args:
-        names: One for each, for people.
+        names: One per picture.
         given: Paths, or pictures of Pillow's or arrays ``uint8 [height, width, 3]``.
 
     Attributes:
-        thumbnails: By row, of pictures that were looked at; see :class:`WithThumbnails`.
+        thumbnails: Thumbnails of decoded pictures, by row; see :class:`WithThumbnails`.
     """
 
-    pictures = True  # as a source of a benchmark says it
+    pictures = True  # as in the sources of a benchmark
 
     def __init__(self, names: Sequence[str], given: Sequence[Any]) -> None:
         self.names = tuple(names)
@@ -66,7 +66,7 @@ class Pictures(Sequence[Any]):
 
 
 class WithThumbnails(Pictures):
-    """Pictures of which a thumbnail is made as they are looked at, so that none is decoded twice."""
+    """Pictures whose thumbnails are made when they are decoded, so that none is decoded twice."""
 
     def __init__(self, pictures: Pictures) -> None:
         super().__init__(pictures.names, pictures.given)
@@ -86,11 +86,11 @@ def pictures_of(table: AnnotationTable, folder: Path | None) -> Pictures:
 
 
 def find_pictures(given: Given | Iterable[Given]) -> Pictures:
-    """Whatever a person means by pictures: one, a list, a folder.
+    """The pictures of a single one, a list, or a folder.
 
     Raises:
         MissingFileError: When a file or folder is not there.
-        PictureError: When a folder holds no picture, or something is no picture.
+        PictureError: When a folder holds no picture, or something is not a picture.
     """
     if isinstance(given, str | os.PathLike):
         check_path("the picture", given)
@@ -161,7 +161,7 @@ def _key(given: Any) -> int:
 
 
 def _inside(path: str, folder: Path | None) -> str:
-    """A path as seen from a folder; of others the file name alone, which says nothing about the machine."""
+    """A path relative to a folder; outside it, the file name alone, which reveals no folders."""
     if folder is not None:
         relative = os.path.relpath(path, folder)
         if not relative.startswith(os.pardir):

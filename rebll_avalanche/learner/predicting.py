@@ -1,4 +1,4 @@
-"""From pictures to answers: the frozen backbone, the head that was learned, what its scores say."""
+"""Prediction: the frozen backbone, the learned head, and the interpretation of scores."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def build_features(
     expected_hash: str | None,
     shape: Sequence[int] | None = None,
 ) -> tuple[Features, str]:
-    """What makes vectors of pictures, and the hash of its weights.
+    """The frozen feature extractor, and the hash of its weights.
 
     Args:
-        config: Of the learner.
-        weights: Of the backbone, if they came with the file.
-        expected_hash: Of the weights that it learned with, if it has learned.
-        shape: Of the inputs that it learned from, if it has learned.
+        config: Configuration of the learner.
+        weights: Weights of the backbone, if the file includes them.
+        expected_hash: Hash of the weights used in training, if any.
+        shape: Shape of the inputs used in training, if any.
 
     Raises:
         DamagedError: When the weights do not fit the backbone, or the backbone what was learned.
-        RebllError: When the weights are others.
+        RebllError: When the weights differ from those used in training.
     """
     wanted = config.benchmark
     with inference_only():
@@ -53,7 +53,7 @@ def build_features(
     if weights:
         try:
             features.load_weights(weights)
-        except Exception as error:  # as many kinds as there are forged states
+        except Exception as error:  # forged states raise many kinds of errors
             raise DamagedError(
                 f"the weights in this learner's file do not fit {wanted.features} "
                 f"({type(error).__name__}: {str(error)[:200]})"
@@ -77,7 +77,7 @@ def build_features(
 
 
 def build_learned(config: Config, know: Knowledge) -> MultiLabelModel:
-    """What was learned, from vectors or pictures to the logits of all classes that can be named."""
+    """The learned network, from vectors or pictures to the logits of all classes it predicts."""
     taught = know.require_taught()
     model = build_for_inference(config, tuple(taught["input_shape"]))
     state, visible = dict(taught["strategy"]["model"]), know.visible
@@ -89,14 +89,14 @@ def build_learned(config: Config, know: Knowledge) -> MultiLabelModel:
 
 @torch.inference_mode()
 def probabilities(network: MultiLabelModel, inputs: Tensor) -> Tensor:
-    """``[pictures, classes]``, of all classes that can be named."""
+    """Probabilities ``[pictures, classes]`` of all classes it predicts."""
     scores: Tensor = network(inputs).sigmoid()
     return scores
 
 
 @torch.inference_mode()
 def probabilities_and_vectors(network: MultiLabelModel, inputs: Tensor) -> Tensor:
-    """The same with a vector per picture behind them, which tells what looks alike."""
+    """The same, followed by each picture's feature vector."""
     maps = network.features(inputs)
     vectors = maps.flatten(2).mean(2) if maps.ndim == 4 else maps
     return torch.cat([probabilities(network, inputs), vectors], dim=1)
@@ -109,14 +109,14 @@ def answers(
     pictures: Pictures,
     question: Callable[[MultiLabelModel, Tensor], Tensor] = probabilities,
 ) -> Tensor:
-    """What the network answers about pictures: one row each.
+    """Evaluate the network on pictures, one row each.
 
     Args:
-        config: Of the learner.
-        features: Make the network's inputs, if the backbone is frozen.
-        network: What was learned.
-        pictures: Are read one after the other.
-        question: Asked for every batch of inputs.
+        config: Configuration of the learner.
+        features: The feature extractor, if the backbone is frozen.
+        network: The learned network.
+        pictures: Decoded one after the other.
+        question: Function of the network and a batch of inputs.
     """
     if features is not None:
         return question(network, features.of(pictures))
@@ -156,14 +156,14 @@ def require_known_classes(know: Knowledge, read: AnnotationTable) -> list[str]:
 def evaluation(
     know: Knowledge, read: AnnotationTable, keys: Sequence[int], labels: Tensor, scores: Tensor
 ) -> Evaluation:
-    """How right scores are.
+    """Quality of scores on a table.
 
     Args:
-        know: Whose thresholds and lessons.
+        know: Knowledge with thresholds and lessons.
         read: The table, with at least one known class.
-        keys: Of its pictures.
+        keys: Keys of its pictures.
         labels: ``[pictures, classes of the table]``.
-        scores: ``[pictures, classes that can be named]``.
+        scores: ``[pictures, classes it predicts]``.
     """
     known = require_known_classes(know, read)
     columns = [know.class_names.index(name) for name in known]
@@ -185,7 +185,7 @@ def wrong_labels(know: Knowledge, count: int | None) -> list[Suspect]:
     visible, records = know.visible, records_of(ridge, "auditing")
     scores, labels = left_out(ridge)
     names = know.names_of()
-    # A run keeps no list of its pictures: nobody could find one without a name.
+    # Pictures learned in a run have no name to show.
     rows = [row for row, key in enumerate(records.index) if key in names]
     keys = [key for key in records.index if key in names]
     return suspects(
@@ -200,5 +200,5 @@ def wrong_labels(know: Knowledge, count: int | None) -> list[Suspect]:
 
 
 def side_of(config: Config) -> int:
-    """Of the squares that pictures are scaled to for a network that is trained from them."""
+    """Side of the squares that pictures are scaled to for a trained backbone."""
     return config.benchmark.image_size or 224

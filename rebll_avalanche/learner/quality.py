@@ -1,4 +1,4 @@
-"""How good a learner is, class by class, and where each class's threshold should lie."""
+"""Quality per class, and the choice of thresholds."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from torch import Tensor
 from rebll_avalanche.labels import annotated
 from rebll_avalanche.metrics.functional import average_precision
 
-# Where nothing can be said about a class: as likely present as absent.
+# Threshold of a class without positives or negatives.
 EVEN = 0.5
-# So many pictures of a class say as much about its threshold as all other classes do.
+# A class with this many positives weighs its own threshold as much as that of all classes together.
 PRIOR_POSITIVES = 10
-# The same of scores of pictures that were learned, whose number alone is matched.
+# The same for scores of training pictures, where only the number of predictions is matched.
 LEARNED_PRIOR = 1
 
 
 @dataclass(frozen=True)
 class ClassQuality:
-    """What is known about one class.
+    """Quality of one class.
 
     Attributes:
         name: The class.
         positives: Pictures that have it, among those annotated for it.
         negatives: Pictures that do not.
         average_precision: NaN if there are no positives or no negatives.
-        precision: At the threshold; NaN if nothing lies above it.
+        precision: At the threshold; NaN if no score is above it.
         recall: At the threshold; NaN without positives.
-        threshold: The probability above which the class is called present.
+        threshold: The probability above which the class is predicted.
     """
 
     name: str
@@ -44,7 +44,7 @@ class ClassQuality:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0 if nothing right was called, NaN without positives."""
+        """Harmonic mean of precision and recall; 0 without true positives, NaN without positives."""
         if not self.positives:
             return float("nan")
         hits = self.recall * self.positives
@@ -95,13 +95,13 @@ def best_threshold(
 ) -> float:
     """The threshold with the best F1, or with the best recall among those that keep a precision.
 
-    It lies in the middle between two probabilities, so that rounding does not move a decision.
+    It is the midpoint between two probabilities, so that rounding does not change a decision.
 
     Args:
-        probabilities: Of one class, of pictures that the model did not learn from.
+        probabilities: Leave-one-out probabilities of one class.
         truth: 1 and 0.
         precision_to_keep: As a fraction; if no threshold reaches it, the most precise one is taken.
-        weights: How many pictures each of them stands for; one by default.
+        weights: Number of pictures that each represents; one by default.
 
     >>> best_threshold(torch.tensor([0.9, 0.6, 0.2]), torch.tensor([1.0, 1.0, 0.0]))
     0.4
@@ -118,7 +118,7 @@ def best_threshold(
     if precision_to_keep is not None:
         enough = precision >= precision_to_keep
         quality = torch.where(enough, recall, -1.0) if bool(enough.any()) else precision
-    # Equal probabilities cannot be told apart, so no threshold lies between them.
+    # No threshold separates equal probabilities.
     apart = torch.cat([scores[:-1] > scores[1:], torch.ones(1, dtype=torch.bool)])
     quality = quality.masked_fill(~apart, -2.0)
     return round(float(between[quality.argmax()]), 6)
@@ -132,9 +132,9 @@ def best_thresholds(
 ) -> Tensor:
     """:func:`best_threshold` of every column, from the pictures annotated for it.
 
-    The best F1 of a few pictures says little about others. A threshold of a class with few positives is
-    therefore drawn towards the one that is best for all classes together, and this one towards 0.5; one that
-    keeps a precision is left as it is.
+    The best F1 on a few pictures generalises poorly. The threshold of a class with few positives is
+    therefore shrunk towards the best one for all classes together, and this one towards 0.5; thresholds that
+    keep a precision are not shrunk.
 
     Args:
         probabilities: ``[pictures, classes]``.
@@ -161,18 +161,17 @@ def best_thresholds(
 
 
 def matching_thresholds(probabilities: Tensor, labels: Tensor, before: Tensor) -> Tensor:
-    """Thresholds that call each class in about as many of the pictures as show it, never in more.
+    """Thresholds that predict each class in about as many pictures as have it, never in more.
 
-    For scores of pictures that the model has learned from. They are better than those of others, so no F1
-    can be read off them, but the class is called in about as many of other pictures as it should be. A
-    threshold lies in the middle, in log-odds, between the last score that may be called and the next, and
-    0.5 counts as the opinion of one more picture.
+    For scores of training pictures. These are better than those of new pictures, so F1 cannot be estimated
+    from them, but the share of predicted pictures can. A threshold is the midpoint, in log-odds, between the
+    lowest score to predict and the next, shrunk towards 0.5 with the weight of one picture.
 
     Args:
         probabilities: ``[pictures, classes]``.
         labels: Of the same shape: 1, 0 and NaN.
-        before: One per class: those of classes whose pictures say nothing. If none shows a class, its
-            threshold is at least the highest score.
+        before: Current thresholds, kept for classes without annotated pictures. The threshold of a class
+            without positives is at least the highest score.
 
     >>> scores = torch.tensor([[0.4, 0.4], [0.2, 0.3], [0.1, 0.2], [0.1, 0.1]])
     >>> labels = torch.tensor([[1.0, 1.0]] + 3 * [[0.0, float("nan")]])
@@ -189,13 +188,15 @@ def matching_thresholds(probabilities: Tensor, labels: Tensor, before: Tensor) -
         elif shown < len(scores):
             middle = scores[shown - 1 : shown + 1].logit(1e-6).mean().sigmoid()
             drawn = _shrunk(middle, torch.tensor(EVEN), torch.tensor(shown), LEARNED_PRIOR)
-            found[column] = torch.maximum(drawn, scores[shown])  # what may not be called is not
+            found[column] = torch.maximum(
+                drawn, scores[shown]
+            )  # not more pictures than have the class
     return found
 
 
 def _shrunk(
     chosen: Tensor, prior: Tensor, positives: Tensor, prior_positives: int = PRIOR_POSITIVES
 ) -> Tensor:
-    """Between two thresholds, in log-odds, as far from the prior as so many positives can tell."""
+    """Shrink a threshold towards a prior, in log-odds, by the number of positives."""
     share = positives / (positives + prior_positives)
     return (share * chosen.logit(1e-6) + (1 - share) * prior.logit(1e-6)).sigmoid()

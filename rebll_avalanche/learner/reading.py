@@ -1,4 +1,4 @@
-"""From a table or a list to the pictures that are meant: those to learn from, and those learned before."""
+"""Find the pictures of a table: new ones to learn from, or ones learned before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rebll_avalanche.tables import AnnotationTable
 
 
 def folder_of(table: Any, images: str | os.PathLike[str] | None) -> Path | None:
-    """What the names of a table's pictures are relative to."""
+    """The folder that a table's file names are relative to."""
     if images is not None:
         return Path(images).expanduser()
     if isinstance(table, str | os.PathLike):
@@ -32,7 +32,7 @@ def labelled_pictures(
 
     Args:
         read: The table.
-        folder: What its names are relative to.
+        folder: The folder that its file names are relative to.
         on_error: Refuse unreadable pictures (``"raise"``), or leave them out (``"skip"``).
     """
     pictures = pictures_of(read, folder)
@@ -48,7 +48,7 @@ def labelled_pictures(
 
 
 def known_keys(know: Knowledge, pictures: Pictures) -> list[int]:
-    """The keys of pictures that were learned, by content where the file is there and by name elsewhere.
+    """The keys of learned pictures, by content if the file exists, else by name.
 
     Raises:
         RebllError: When some were never learned.
@@ -59,7 +59,9 @@ def known_keys(know: Knowledge, pictures: Pictures) -> list[int]:
         key: int | None
         if not isinstance(given, str) or os.path.isfile(given):
             key = pictures.chosen([row]).keys()[0]
-            key = key if key in learned else None  # one of the same name is another picture
+            key = (
+                key if key in learned else None
+            )  # a learned picture of the same name is another one
         else:
             key = know.key_of(name)
         if key is None:

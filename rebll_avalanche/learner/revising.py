@@ -1,6 +1,6 @@
-"""Changes of what is known without training: each function takes one :class:`Knowledge` and returns another.
+"""Exact changes without training: each function takes a :class:`Knowledge` and returns another.
 
-Thresholds are those of before; see :func:`~rebll_avalanche.learner.judging.with_thresholds`.
+Thresholds are not changed; see :func:`~rebll_avalanche.learner.judging.with_thresholds`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from rebll_avalanche.words import brief
 
 @dataclass(frozen=True)
 class Correction:
-    """What a correction has changed.
+    """Result of a correction.
 
     Attributes:
-        pictures: How many were looked at.
-        changed: Labels that are others now, by class.
+        pictures: Number of pictures in the table.
+        changed: Number of changed labels, by class.
     """
 
     pictures: int
@@ -46,10 +46,10 @@ class Correction:
 def corrected(
     know: Knowledge, read: AnnotationTable, pictures: Pictures
 ) -> tuple[Knowledge, Correction]:
-    """With the labels that a table gives to pictures that were learned before.
+    """Knowledge with corrected labels of learned pictures.
 
     Args:
-        know: What an exact method has learned.
+        know: Knowledge of an exact method.
         read: The table, with known classes only.
         pictures: Those of the table.
     """
@@ -79,7 +79,7 @@ def without(
     classes: str | Iterable[str] | None = None,
     lesson: int | None = None,
 ) -> Knowledge:
-    """As if pictures, classes or a lesson had never come; see :meth:`Learner.forget`."""
+    """Knowledge without pictures, classes or a lesson; see :meth:`Learner.forget`."""
     if sum(given is not None for given in (images, classes, lesson)) != 1:
         raise RebllError("say what to forget: images=, classes= or lesson=, one of them at a time")
     taught = know.require_taught()
@@ -96,13 +96,13 @@ def without(
         know = _without_lesson(know, ridge, lesson)
     thumbnails = know.thumbnails.only(know.learned_keys)
     if not ridge.records:
-        return Knowledge(thumbnails=thumbnails)  # nothing is left to solve a head from
+        return Knowledge(thumbnails=thumbnails)  # no picture is left to solve a head from
     _recalibrate(ridge)
     return replace(know, taught=with_ridge(taught, ridge), thumbnails=thumbnails)
 
 
 def _recalibrate(ridge: RidgeLearner) -> None:
-    """Fit to what is left now; where guesses count, the change itself has done so."""
+    """Fit the calibration to the remaining pictures; with guesses, the change has already done so."""
     if not ridge.guess_share:
         ridge.relearn()
 
@@ -121,7 +121,7 @@ def _without_classes(
     know: Knowledge, ridge: RidgeLearner, columns: list[int], names: list[str]
 ) -> Knowledge:
     records = records_of(ridge, "forgetting")
-    # A picture of it is still learned from for other classes, but nobody shall see it here again.
+    # Its pictures stay for other classes, but their thumbnails are deleted.
     shown = (records.labels[:, columns] == 1).any(1).tolist()
     left = [key for key, shows in zip(records.index, shown, strict=True) if not shows]
     ridge.forget_classes(columns)
@@ -142,14 +142,14 @@ def _without_lesson(know: Knowledge, ridge: RidgeLearner, lesson: int) -> Knowle
     named = {name for each in left for name in (*each.new_classes, *each.known_classes)}
     gone = set(know.class_names) - named
     know = replace(know, lessons=left)
-    if gone:  # labels that a correction has given them
+    if gone:  # classes that only corrections still annotate
         names = sorted(gone)
         know = _without_classes(know, ridge, [know.columns.index(name) for name in names], names)
     return know
 
 
 def renamed(know: Knowledge, old: str, new: str) -> Knowledge:
-    """With another name for a class."""
+    """Knowledge with a renamed class."""
     check_texts("the old and new name of a class", [old, new])
     know.columns_of([old])
     others = [name for name in know.columns if name != old and name not in know.forgotten]
@@ -158,7 +158,7 @@ def renamed(know: Knowledge, old: str, new: str) -> Knowledge:
         raise RebllError(f"there is a class {new!r} already; forget one of the two")
 
     def swapped(names: Iterable[str]) -> tuple[str, ...]:
-        # A forgotten class of the new name gets the old one: names are those of columns.
+        # A forgotten class with the new name takes the old one, since every column needs a name.
         return tuple({old: new, new: old}.get(name, name) for name in names)
 
     kept = know.kept_thresholds
@@ -172,11 +172,11 @@ def renamed(know: Knowledge, old: str, new: str) -> Knowledge:
 
 
 def merged(know: Knowledge, other: Knowledge) -> Knowledge:
-    """With all lessons of another learner after one's own; both have been taught.
+    """Knowledge with all lessons of another learner added; both have lessons.
 
     Args:
-        know: One's own.
-        other: Of a learner that is :func:`comparable`.
+        know: Knowledge of the first learner.
+        other: Knowledge of a :func:`comparable` one.
     """
     mine, theirs = know.require_taught(), other.require_taught()
     if not _same_backbone(mine["strategy"]["model"], theirs["strategy"]["model"]):
@@ -202,7 +202,7 @@ def merged(know: Knowledge, other: Knowledge) -> Knowledge:
 
 
 def _same_backbone(mine: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
-    """Whether all but the heads of two networks is the same; those of vectors are nothing but a head."""
+    """Whether two networks are equal except for their heads."""
     names = [{name for name in each if not name.startswith("head.")} for each in (mine, theirs)]
     return names[0] == names[1] and all(torch.equal(mine[name], theirs[name]) for name in names[0])
 

@@ -1,4 +1,4 @@
-"""The closed form inside a learner: what can be asked of it and changed in it without any training."""
+"""The closed form inside a learner's state, read and changed without training."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rebll_avalanche.closed_form.records import NOT_GIVEN, ImageRecords
 from rebll_avalanche.errors import RebllError
 from rebll_avalanche.labels import UNKNOWN
 
-# Of the plugin's state among those of a captured strategy.
+# Key of the plugin's state in a captured strategy.
 PLUGIN = "ClosedFormPlugin-0"
 
 
 def ridge_of(taught: dict[str, Any]) -> RidgeLearner:
-    """The sums and records of what was taught, to be asked or changed; a copy."""
+    """A copy of the closed form in a captured state."""
     state = taught["strategy"]["plugins"][PLUGIN]
     ridge = RidgeLearner(len(state["sums"]["gram"]) - 1, **taught["ridge"])
     ridge.load_state_dict(state)
@@ -24,7 +24,7 @@ def ridge_of(taught: dict[str, Any]) -> RidgeLearner:
 
 
 def with_ridge(taught: dict[str, Any], ridge: RidgeLearner) -> dict[str, Any]:
-    """What was taught, with other sums, and the head that follows from these."""
+    """The captured state with a changed closed form and the head solved from it."""
     scores = ridge.solve()
     strategy = taught["strategy"]
     head = {"head.weight": scores.weight.T.float(), "head.bias": scores.bias.float()}
@@ -36,10 +36,10 @@ def with_ridge(taught: dict[str, Any], ridge: RidgeLearner) -> dict[str, Any]:
 
 
 def records_of(ridge: RidgeLearner, purpose: str) -> ImageRecords:
-    """What is kept of single pictures.
+    """The records of single pictures.
 
     Raises:
-        RebllError: When that does not include their vectors.
+        RebllError: When vectors are not kept.
     """
     if ridge.records is None or not ridge.records.keeps_vectors:
         raise RebllError(f"{purpose} needs the vectors of all pictures: Learner(keep='vectors')")
@@ -47,11 +47,11 @@ def records_of(ridge: RidgeLearner, purpose: str) -> ImageRecords:
 
 
 def left_out(ridge: RidgeLearner, keys: list[int] | None = None) -> tuple[Tensor, Tensor]:
-    """Probabilities by a head that has not learned from the picture, and the labels that were given.
+    """Leave-one-out probabilities, and the given labels.
 
     Args:
-        ridge: With vectors kept.
-        keys: Which pictures; all by default.
+        ridge: A closed form that keeps vectors.
+        keys: The pictures; all by default.
     """
     records = records_of(ridge, "scoring pictures without themselves")
     rows = slice(None) if keys is None else records.known_rows(keys)

@@ -1,4 +1,4 @@
-"""A drawing of what a learner was taught: some thumbnails of each lesson."""
+"""Draw some thumbnails of each lesson."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def draw_lessons(learner: Learner, path: Path, images_per_lesson: int = 6) -> Path:
-    """Draw the thumbnails that a learner keeps; files of the pictures are not needed.
+    """Draw thumbnails of each lesson; the original pictures are not needed.
 
     Args:
-        learner: With thumbnails.
+        learner: A learner that keeps thumbnails.
         path: The PNG file to write.
-        images_per_lesson: At most so many of each lesson.
+        images_per_lesson: Maximum number per lesson.
 
     Raises:
-        RebllError: When it keeps none.
+        RebllError: When the learner keeps none.
     """
     found = []
     for lesson in learner.lessons:
@@ -32,7 +32,7 @@ def draw_lessons(learner: Learner, path: Path, images_per_lesson: int = 6) -> Pa
             for name, key in zip(lesson.pictures, lesson.keys, strict=True)
             if (content := learner.thumbnail(key)) is not None
         ]
-        if small:  # spread over the lesson
+        if small:  # evenly spaced over the lesson
             found.append((lesson, small[:: -(-len(small) // images_per_lesson)]))
     if not found:
         raise RebllError("this learner keeps no thumbnails to draw")

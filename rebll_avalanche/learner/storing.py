@@ -1,4 +1,4 @@
-"""The parts of a learner that its file holds, and the checks when they come back."""
+"""The content of a learner's file, and its checks on loading."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from rebll_avalanche.running.environment import versions
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """What a file holds.
+    """Content of a learner's file.
 
     Attributes:
-        config: Of the learner.
-        precision: That thresholds keep.
-        know: What was learned.
-        before: What was known before the last lesson, for methods that train.
-        backbone_hash: Of the backbone's weights, if they were ever loaded.
-        backbone_weights: These weights, if the file is self-contained.
+        config: Configuration of the learner.
+        precision: Precision that thresholds keep; None for the best F1.
+        know: The knowledge.
+        before: The knowledge before the last lesson, for methods that train.
+        backbone_hash: Hash of the backbone's weights, if they were loaded.
+        backbone_weights: Weights of the backbone, if the file is self-contained.
     """
 
     config: Config
@@ -44,7 +44,7 @@ class Stored:
     backbone_weights: dict[str, Tensor] | None = None
 
     def write(self, path: Path) -> None:
-        """Write the file; the old one stays until the new one is complete."""
+        """Write the file atomically."""
         write_learner(
             path,
             {
@@ -60,10 +60,10 @@ class Stored:
 
 
 def read_stored(path: Path) -> tuple[Stored, MultiLabelModel | None]:
-    """What :meth:`Stored.write` wrote, and the head that was learned, if any.
+    """Read a file, and build the learned network, if any.
 
     Raises:
-        DamagedError: When the file is no learner, or its bytes are not those that were written.
+        DamagedError: When the file is not a learner, or was modified.
     """
     state = read_learner(path)
     maker = state.get("versions", {}) if isinstance(state, dict) else {}
@@ -78,10 +78,10 @@ def read_stored(path: Path) -> tuple[Stored, MultiLabelModel | None]:
 
 @contextmanager
 def fitting(what: str) -> Iterator[None]:
-    """Refuse what a file holds if it cannot be used: a forged state can fail anywhere, with any error.
+    """Turn any error inside the block into a DamagedError: forged states fail in many ways.
 
     Args:
-        what: Names it in the message.
+        what: The state's name in the message.
 
     Raises:
         DamagedError: For every error but this package's own and those of the system.
@@ -113,16 +113,16 @@ def _from_state(state: dict[str, Any]) -> Stored:
 
 
 def checked_network(config: Config, know: Knowledge) -> MultiLabelModel | None:
-    """The network, after one question: what does not fit is found here, not when somebody asks.
+    """Build the network and evaluate it once, so that a state that does not fit is refused on loading.
 
     Raises:
-        DamagedError: When it does not answer for its classes.
+        DamagedError: When its outputs do not match its classes.
     """
     if know.taught is None:
         return None
     network = build_learned(config, know)
     side = side_of(config)
-    # Vectors of a frozen backbone are compared with this shape when that is built.
+    # A frozen backbone is compared with this shape when it is built.
     frozen = config.benchmark.features is not None
     shape = know.taught["input_shape"] if frozen else (3, side, side)
     answer = probabilities(network, torch.zeros(1, *shape))
@@ -130,20 +130,20 @@ def checked_network(config: Config, know: Knowledge) -> MultiLabelModel | None:
         raise DamagedError("its head does not answer for its classes")
     for kept in know.taught["kept"].values():
         if not isinstance(kept, Tensor):
-            PictureStore.from_dict(kept)  # raises if these are no pictures
+            PictureStore.from_dict(kept)  # raises if these are not pictures
     return network
 
 
 def to_go_on(end: dict[str, Any]) -> dict[str, Any]:
-    """What a lesson goes on with at the end of an experience.
+    """The part of a checkpoint that the next lesson continues from.
 
     Args:
         end: Result of :func:`~rebll_avalanche.checkpointing.memory_images.with_own_images`.
     """
     strategy = end["strategy"]
-    # The next experience starts the optimizer's moments anew.
+    # The next experience resets the optimizer's moments.
     return {
         "strategy": strategy | {"optimizer": strategy["optimizer"] | {"moments": {}}},
         "kept": end["memory_images"],
-        "kept_labels": end.get("memory_labels", {}),  # runs of earlier versions have none
+        "kept_labels": end.get("memory_labels", {}),  # missing in runs of earlier versions
     }

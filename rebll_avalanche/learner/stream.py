@@ -1,4 +1,4 @@
-"""Lessons as Avalanche experiences: the new pictures, and what memory kept of earlier ones."""
+"""Lessons as Avalanche experiences: the new pictures, and earlier ones from memory."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from rebll_avalanche.scenario import Scenario
 
 
 class LessonStream(CLScenario):
-    """All lessons so far as one stream, of which only the last one is complete.
+    """All lessons so far as a stream; only the last one is complete.
 
-    Earlier experiences hold what a memory still refers to, and nothing else.
+    Earlier experiences hold only the images that memory refers to.
 
     Args:
-        sizes: New classes of each lesson, this one last.
-        kept: Inputs by lesson, in the order that the memory's references count them.
-        kept_labels: Their labels in that lesson; unknown where nobody has kept them.
-        inputs: Of this lesson: vectors, or pictures.
+        sizes: Number of new classes of each lesson, including this one.
+        kept: Inputs by lesson, in the order of the memory's references.
+        kept_labels: Their labels in that lesson; unknown if not kept.
+        inputs: Inputs of this lesson: vectors, or pictures.
         labels: ``[pictures, classes]`` of 1, 0 and NaN.
-        keys: A number for each picture that tells it from all others.
-        side: Of the squares that pictures are scaled to.
+        keys: A unique number per picture.
+        side: Side of the squares that pictures are scaled to.
     """
 
     train_stream: Any

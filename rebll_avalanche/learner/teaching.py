@@ -1,6 +1,6 @@
-"""A lesson as one experience of an Avalanche strategy: restored, trained, captured again.
+"""Train a lesson as one experience of an Avalanche strategy: restore, train, capture.
 
-The only file of this room that needs Avalanche; a learner that only answers never imports it.
+The only module of this package that needs Avalanche; prediction does not import it.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def teach(
     """Train on one more lesson.
 
     Args:
-        config: Of the learner.
-        before: What the last call returned; it is not changed.
-        inputs: What the network is shown: vectors, or pictures.
+        config: Configuration of the learner.
+        before: Result of the last call; not changed.
+        inputs: Inputs of the network: vectors, or pictures.
         labels: ``[pictures, classes]`` of 1, 0 and NaN, with columns for all classes so far.
-        keys: What tells pictures apart.
-        num_new: How many of the last columns nobody has taught before.
+        keys: A unique number per picture.
+        num_new: Number of new classes, which are the last columns.
 
     Returns:
         ``strategy`` (model, plugins, memory), ``kept`` (the inputs that memory refers to, by lesson),
@@ -80,7 +80,7 @@ def teach(
             raise RebllError(f"{config.method_name} cannot go on: {', '.join(lost)} keeps no state")
         if before:
             with going_on():
-                # Plugins go on with the very tensors that they are given.
+                # A copy, because plugins modify the tensors they are given.
                 restore(strategy, stream.train_stream, copy.deepcopy(before["strategy"]))
         strategy.plugins.append(DivergencePlugin())
         watcher = ProgressPlugin(stream, label=config.method_name) if on_terminal() else None

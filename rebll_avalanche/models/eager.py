@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def is_eager(maps: Tensor) -> bool:
-    """Whether these are float32 on a CPU, and nobody compiles, exports or lowers the precision."""
+    """Whether these are float32 on a CPU, without compiling, exporting or autocasting."""
     return (
         maps.device.type == "cpu"
         and maps.dtype == torch.float32

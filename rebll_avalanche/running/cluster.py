@@ -1,7 +1,7 @@
-"""Runs of a table on many machines: each is a task of Ray's.
+"""Execute the runs of a table as Ray tasks on many machines.
 
-Ray decides where a run goes, and starts it again elsewhere when its machine is lost. A run goes on from the
-checkpoint in its folder, which therefore lies where all machines see it.
+Ray schedules the runs, and restarts those of a lost machine elsewhere. A restarted run continues from the
+checkpoint in its folder, which must therefore be on a file system that all machines share.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rebll_avalanche.running.feature_blocks import fill_caches, on_ray
 from rebll_avalanche.running.folder import wait_until_free
 from rebll_avalanche.running.processes import Ended, note, work
 
-# Seconds between looks at where runs are.
+# Seconds between updates of the progress.
 EVERY = 0.5
-# Seconds that a run waits for its folder: a machine that is cut off holds it until it notices.
+# Seconds that a run waits for its folder, which a disconnected machine may still have locked.
 PATIENCE = 300
-# How often a run is started again after its machine or its process was lost.
+# Maximum restarts of a run whose machine or process was lost.
 ATTEMPTS = 5
 
 
@@ -38,24 +38,24 @@ def run_all_on_ray(
     gpus: float | None = None,
     on_progress: Callable[[Planned, str], None] | None = None,
 ) -> Generator[Ended, None, None]:
-    """Run configurations on a Ray cluster, as many at once as it has room for, and say how each ended.
+    """Run configurations on a Ray cluster, in parallel, and yield how each ended.
 
     Args:
         planned: What to run.
-        root: Holds the run folders; the same on all machines.
-        address: Of the cluster; by default one is started on this machine.
-        threads: CPUs of each run; 1 by default.
-        gpus: Of each run; by default one where the cluster has any.
-        on_progress: Told where a run is, in words.
+        root: Folder of the run folders, shared by all machines.
+        address: Address of the cluster; by default, one is started on this machine.
+        threads: CPUs per run; 1 by default.
+        gpus: GPUs per run; by default 1 if the cluster has any.
+        on_progress: Called with a run and a text that describes its progress.
 
     Raises:
-        ValueError: When Ray is not installed, or the cluster is not there.
+        ValueError: When Ray is not installed, or the cluster cannot be reached.
     """
     with connected(address) as ray:
         if gpus is None:
             gpus = gpus_per_run(ray)
         fill_caches([entry.config for entry in planned], on_ray(ray, threads or 1))
-        # Beside this process: what it knows must not be lost with another machine.
+        # On this machine, so that it is not lost with another one.
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
         )
@@ -64,7 +64,7 @@ def run_all_on_ray(
             num_cpus=threads or 1,
             num_gpus=gpus,
             max_retries=ATTEMPTS,
-            max_calls=1,  # what one run leaves behind in a process is not another's
+            max_calls=1,  # a new process per run
         )(_task)
         folder = str(root.resolve())
         running = {
@@ -74,7 +74,7 @@ def run_all_on_ray(
         try:
             while running:
                 done, _ = ray.wait(list(running), timeout=EVERY)
-                # The board is out of reach when its process gets no time: then nothing new is shown.
+                # The board may be busy; then nothing new is shown.
                 with suppress(ray.exceptions.RayActorError):
                     under_way = {ended.planned.name: ended for ended in running.values()}
                     for name, text in ray.get(board.take.remote()):
@@ -94,19 +94,19 @@ def run_all_on_ray(
 
 
 def gpus_per_run(ray: Any) -> float:
-    """One where the cluster has any."""
+    """1 if the cluster has any GPU, else 0."""
     return 1.0 if ray.cluster_resources().get("GPU") else 0.0
 
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Ray, connected to a cluster as long as the block lasts.
+    """The ray module, connected to a cluster while the block lasts.
 
     Args:
-        address: Of the cluster; if empty, one is started on this machine.
+        address: Address of the cluster; if empty, one is started on this machine.
 
     Raises:
-        ValueError: When Ray is not installed, or the cluster is not there.
+        ValueError: When Ray is not installed, or the cluster cannot be reached.
     """
     try:
         import ray
@@ -118,7 +118,7 @@ def connected(address: str) -> Iterator[Any]:
     on_terminate = signal.getsignal(signal.SIGTERM)
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if not address:
-        # Without the page that takes jobs from anybody, and without telling Ray's makers.
+        # No dashboard, which accepts jobs from anyone, and no usage statistics.
         options["include_dashboard"] = False
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
@@ -128,7 +128,7 @@ def connected(address: str) -> Iterator[Any]:
             f"no Ray cluster can be joined at {address!r}: {error}; start one with `ray start --head`, or "
             "give no address to have one here"
         ) from error
-    signal.signal(signal.SIGTERM, on_terminate)  # Ray has put its own there
+    signal.signal(signal.SIGTERM, on_terminate)  # Ray has replaced the handler
     try:
         yield ray
     finally:
@@ -136,23 +136,23 @@ def connected(address: str) -> Iterator[Any]:
 
 
 class Board:
-    """Where runs write at which epoch they are; an actor of Ray's."""
+    """A Ray actor that collects the progress of runs."""
 
     def __init__(self) -> None:
         self._lines: list[tuple[str, str]] = []
 
     def put(self, name: str, text: str) -> None:
-        """Where a run is."""
+        """Add a message about a run."""
         self._lines.append((name, text))
 
     def take(self) -> list[tuple[str, str]]:
-        """All lines since last time."""
+        """Return all messages since the last call."""
         taken, self._lines = self._lines, []
         return taken
 
 
 def _task(name: str, config: Config, root: str, board: Any, threads: int) -> list[tuple[str, str]]:
-    """One run, in its process on some machine; returns its warnings and what it ended with."""
+    """Execute one run in a Ray process; return its warnings and its error, if any."""
     import ray
 
     node = f"{socket.gethostname()}/{ray.get_runtime_context().get_node_id()[:6]}"

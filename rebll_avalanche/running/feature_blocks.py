@@ -1,6 +1,6 @@
-"""Features of a frozen backbone, computed on a cluster: blocks of images are tasks of Ray's.
+"""Compute features of a frozen backbone on a Ray cluster, one task per block of images.
 
-A block has the batches that it has in a single process, so the files that are kept have the same bytes.
+Blocks have the same batches as in a single process, so the cached files have the same bytes.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from rebll_avalanche.configuration.sections import BenchmarkConfig
 if TYPE_CHECKING:
     from rebll_avalanche.benchmarks.features import Spread
 
-# Blocks that wait for each CPU, so that it never waits for them.
+# Queued blocks per CPU, so that no CPU is idle.
 WAITING = 2
-# Of a block whose machine or process was lost.
+# Retries of a block whose machine or process was lost.
 RETRIES = 5
 
 
 def on_ray(ray: Any, threads: int = 1) -> Spread:
-    """What ``FrozenFeatures`` takes as ``spread``.
+    """A function for the ``spread`` argument of ``FrozenFeatures``.
 
     Args:
-        ray: Connected to a cluster, whose machines see the images under the same names.
-        threads: CPUs of each block.
+        ray: The ray module, connected to a cluster whose machines share the images' paths.
+        threads: CPUs per block.
     """
 
     def spread(maker: Any, blocks: Sequence[Any]) -> Iterator[Any]:
@@ -57,7 +57,7 @@ def on_ray(ray: Any, threads: int = 1) -> Spread:
 
 
 def _task(maker: Any, pictures: Any, threads: int) -> Any:
-    """One block, in its process on some machine."""
+    """Compute one block in a Ray process."""
     import torch
 
     torch.set_num_threads(threads)
@@ -65,7 +65,7 @@ def _task(maker: Any, pictures: Any, threads: int) -> Any:
 
 
 def fill_caches(configs: Sequence[Config], spread: Spread) -> None:
-    """Compute the features that runs will ask for, each once; what cannot be is left to the run to say."""
+    """Compute the features that runs need, each once; errors are left to the runs to report."""
     asked: dict[BenchmarkConfig, Config] = {}
     for config in configs:
         if config.benchmark.features:

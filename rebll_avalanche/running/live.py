@@ -1,4 +1,4 @@
-"""One live table on a terminal: a bar that counts what has ended, and a line for each run under way."""
+"""Live progress of many runs on a terminal: a bar of finished runs, and a line per running one."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 from tqdm import tqdm
 
-# Kept free for the bar, for a line that counts what does not fit, and for the prompt.
+# Lines kept free for the bar, for the count of hidden runs, and for the prompt.
 SPARE_LINES = 4
 
 
 class LiveTable:
-    """What runs where; off a terminal it shows nothing but messages.
+    """Progress of all runs; without a terminal, only messages are printed.
 
     Args:
-        total: How many runs there are to do.
-        unit: What a run is called.
+        total: Number of runs.
+        unit: Name of a run in the bar.
     """
 
     def __init__(self, total: int, *, unit: str = "run") -> None:
@@ -41,18 +41,18 @@ class LiveTable:
         self._bar.close()
 
     def show(self, name: str, *cells: str) -> None:
-        """Say where a run is."""
+        """Show the progress of a run."""
         self._rows[name] = cells
         self._draw()
 
     def end(self, name: str) -> None:
-        """Count a run that has ended, and give its line to others."""
+        """Count a finished run and remove its line."""
         self._rows.pop(name, None)
         self._bar.update()
         self._draw()
 
     def write(self, text: str) -> None:
-        """Say something that stays."""
+        """Print a permanent message."""
         self._bar.write(text, file=sys.stderr)
 
     def _draw(self) -> None:

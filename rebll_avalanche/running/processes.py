@@ -108,7 +108,7 @@ def _listen(
 def note(
     ended: Ended, message: Sequence[str], on_progress: Callable[[Planned, str], None] | None
 ) -> None:
-    """Take in what a run says: where it is, a warning, or what it ended with."""
+    """Handle a message of a run: its progress, a warning, or its error."""
     kind, text = message
     if kind == "at":
         if on_progress is not None:
@@ -129,13 +129,13 @@ def _work(config: Config, folder: Path, sender: Any, threads: int | None) -> Non
 def work(
     config: Config, folder: Path, tell: Callable[[tuple[str, str]], None], threads: int | None
 ) -> None:
-    """One run in a process that it has for itself.
+    """Execute one run in its own process.
 
     Args:
-        config: What to run.
-        folder: Of the run.
-        tell: Told where the run is, what it warns of, and what it ends with if it fails.
-        threads: Of torch; as they are if not given.
+        config: Settings of the run.
+        folder: The run folder.
+        tell: Called with the run's progress, its warnings, and its error if it fails.
+        threads: Number of torch threads; unchanged if not given.
     """
     keep_freed_memory()
     try:

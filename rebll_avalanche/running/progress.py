@@ -72,7 +72,7 @@ class ProgressPlugin(SupervisedPlugin, supports_distributed=True):  # type: igno
 
 
 class EpochReports(SupervisedPlugin, supports_distributed=True):  # type: ignore[call-arg]
-    """Says at every epoch where a run is.
+    """Report the progress of a run at every epoch.
 
     Args:
         tell: Called with a text.
@@ -83,7 +83,7 @@ class EpochReports(SupervisedPlugin, supports_distributed=True):  # type: ignore
         self._tell = tell
 
     def before_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Another epoch."""
+        """Report the experience and epoch."""
         experience = strategy.experience
         self._tell(
             f"experience {experience.current_experience + 1}/{len(experience.origin_stream)} "

@@ -1,7 +1,7 @@
 """Search for good settings: Ray Tune runs the trials, Optuna proposes them.
 
-A trial is a run in a folder of its own, scored on held-out training images. ``trials.csv`` is all that a
-search has to remember: Optuna is told of it again, and trials under way go on from their checkpoints.
+A trial is a run in its own folder, scored on held-out training images. A search resumes from ``trials.csv``:
+Optuna gets the earlier trials, and unfinished trials continue from their checkpoints.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from rebll_avalanche.running.trials import (
     Trials,
 )
 
-OF_RAY = ".ray"  # a folder: what Ray Tune notes meanwhile
-# Ctrl-C ends this process, as everywhere else here; what happens is told and kept by this package.
+OF_RAY = ".ray"  # a folder for Ray Tune's own files
+# Ctrl-C ends this process, as elsewhere in this package, which also reports and stores the results itself.
 QUIET = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
@@ -51,18 +51,18 @@ def run_search(
     """Run trials until there are ``count`` of them.
 
     Args:
-        trials: Those that there are; filled on the way.
-        count: How many there shall be.
-        address: Of a Ray cluster; by default one is started on this machine.
-        jobs: How many at once; by default as many as there is room for. With 1, the same seed
-            proposes the same trials.
-        threads: CPUs of each; 1 by default.
-        gpus: Of each; by default one where the cluster has any.
-        on_progress: Called with a trial's name and how it is; with None when it has ended.
+        trials: Earlier trials; new ones are added.
+        count: Total number of trials.
+        address: Address of a Ray cluster; by default, one is started on this machine.
+        jobs: Number of parallel trials; by default as many as fit. With 1, the same seed proposes the
+            same trials.
+        threads: CPUs per trial; 1 by default.
+        gpus: GPUs per trial; by default 1 if the cluster has any.
+        on_progress: Called with a trial's name and its state; with None when it has ended.
 
     Raises:
-        MissingFileError: When data are not where the settings say.
-        ValueError: When Ray or Optuna is not installed, or the cluster is not there.
+        MissingFileError: When the data set is missing.
+        ValueError: When Ray or Optuna is not installed, or the cluster cannot be reached.
     """
     under_way = [row for row in trials.rows if row.state == RUNNING]
     done = len(trials.rows) - len(under_way)
@@ -84,7 +84,7 @@ def run_search(
         if search.stop_after is not None:
             options["scheduler"] = tune.schedulers.ASHAScheduler(
                 time_attr="experiences",
-                max_t=10**6,  # it ends by itself
+                max_t=10**6,  # never reached
                 grace_period=search.stop_after,
                 reduction_factor=2,
             )
@@ -107,7 +107,7 @@ def run_search(
             run_config=tune.RunConfig(
                 name="search",
                 storage_path=str(storage),
-                # Of lost machines and processes; what a run itself fails of is noted and not repeated.
+                # Restarts after losing a machine or process; failed runs are recorded and not repeated.
                 failure_config=tune.FailureConfig(max_failures=ATTEMPTS),
                 callbacks=[noting],
                 verbose=0,
@@ -119,18 +119,18 @@ def run_search(
             if noting.missing:
                 raise MissingFileError(noting.missing) from None
             raise
-        shutil.rmtree(storage, ignore_errors=True)  # the runs and trials.csv say it all
+        shutil.rmtree(storage, ignore_errors=True)  # all results are in the runs and trials.csv
 
 
 def _searcher(trials: Trials, under_way: list[Trial]) -> Any:
-    """Optuna, told of earlier trials."""
+    """Optuna with the results of earlier trials."""
     from ray.tune.search.optuna import OptunaSearch
 
     class Searcher(OptunaSearch):
         def on_trial_complete(
             self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
         ) -> None:
-            """Take scores of whole streams only: fewer classes have higher ones."""
+            """Use only scores after the whole stream: with fewer classes, scores are higher."""
             state = result.get("state") if result else FAILED
             whole = result if state == FINISHED else None
             super().on_trial_complete(trial_id, whole, error or state == FAILED)
@@ -141,7 +141,7 @@ def _searcher(trials: Trials, under_way: list[Trial]) -> Any:
         metric=metric,
         mode="max",
         points_to_evaluate=[row.point for row in under_way],
-        # Another one after a break: the same would propose the same trials again.
+        # Another seed after resuming; the same one would propose the same trials again.
         seed=trials.search.config.seed + len(trials.rows),
     )
     for row in (row for row in trials.rows if row.state != RUNNING):
@@ -171,13 +171,13 @@ def _noting(
     under_way: list[Trial],
     on_progress: Callable[[str, Trial | None], None] | None,
 ) -> Any:
-    """What Ray Tune calls when something has happened to a trial."""
+    """A Ray Tune callback that records trials in ``trials.csv``."""
     from ray import tune
 
     class Noting(tune.Callback):
         def __init__(self) -> None:
             self._rows: dict[str, Trial] = {}
-            # They stay in the list until they have started again: a second stop must not lose them.
+            # Kept until they have started again, so that a second interruption does not lose them.
             self._to_go_on = list(under_way)
             self.missing = ""
 
@@ -194,7 +194,7 @@ def _noting(
             self._tell(trial)
 
         def on_trial_result(self, trial: Any, result: dict[str, Any], **_: Any) -> None:
-            if result.get("missing"):  # and so it is for all trials
+            if result.get("missing"):  # for all trials
                 self.missing = result["error"]
                 raise MissingFileError(self.missing)
             row = self._rows[trial.trial_id]
@@ -224,7 +224,7 @@ def _noting(
 
 
 def _trial(point: dict[str, Any], *, search: Search, root: str, threads: int) -> None:
-    """One trial, in its process on some machine."""
+    """Execute one trial in a Ray process."""
     from filelock import FileLock
     from ray import tune
 
@@ -245,7 +245,7 @@ def _trial(point: dict[str, Any], *, search: Search, root: str, threads: int) ->
 
 
 def _learn(config: Config, folder: Path, threads: int) -> None:
-    """Learn the stream, and report after every experience."""
+    """Train on the stream, and report after every experience."""
     import torch
     from avalanche.training.plugins import SupervisedPlugin
     from ray import tune

@@ -1,4 +1,4 @@
-"""The trials of a search for settings, and the file that remembers them; nothing of Ray here."""
+"""The trials of a search, and their file; without Ray."""
 
 from __future__ import annotations
 

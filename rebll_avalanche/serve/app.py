@@ -1,7 +1,7 @@
 """The HTTP API of a learner, and the page that uses it, put together.
 
-``asking.py`` has the calls about pictures that somebody sends, ``knowing.py`` those about what was learned,
-``changing.py`` those that change the learner.
+``asking.py`` has the calls about uploaded pictures, ``knowing.py`` those about the learner's state,
+``changing.py`` those that change it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def make_app(
     """An ASGI application that owns a learner.
 
     Args:
-        learner: As it is in the file, or a new one.
-        path: The file that every change is written to; nobody else changes it meanwhile.
-        token: What requests must carry; without one only requests to a loopback name are answered.
-        limits: On sizes and numbers of requests.
+        learner: Loaded from the file, or a new one.
+        path: The file that every change is written to; no other process may change it.
+        token: Token that requests must send; without one, only requests to a loopback name are answered.
+        limits: Limits on sizes and numbers of requests.
     """
     limits = limits or Limits()
     service = LearnerService(learner, path, limits.lessons)
@@ -52,7 +52,7 @@ def make_app(
 
     app = FastAPI(
         title="rebll",
-        description="A learner: ask it about pictures, teach it, take lessons back.",
+        description="A learner: predict labels of pictures, teach it lessons, and undo them.",
         version="1",
         docs_url=None,  # FastAPI's pages load scripts from another host; ours is static/docs.html
         redoc_url=None,

@@ -1,4 +1,4 @@
-"""Calls about pictures that somebody sends; they change nothing."""
+"""Calls about uploaded pictures; they do not change the learner."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def asking(service: LearnerService, batcher: Batcher, desk: Desk) -> APIRouter:
     routes = APIRouter()
     maps = _Maps()
 
-    @routes.get("/health", summary="Whether it answers")
+    @routes.get("/health", summary="Whether the server is up")
     def health() -> Health:
         return Health()
 
-    @routes.get("/limits", summary="What a request may hold")
+    @routes.get("/limits", summary="Limits of a request")
     def limits() -> Limit:
         most = desk.limits
         return Limit(body=most.body, pictures=most.pictures, pixels=most.pixels)
 
-    @routes.post("/predict", summary="Labels of pictures, with scores")
+    @routes.post("/predict", summary="Predict labels of pictures")
     async def predict(pictures: Uploads) -> Prediction:
         files = await desk.contents(pictures)
 
@@ -56,7 +56,7 @@ def asking(service: LearnerService, batcher: Batcher, desk: Desk) -> APIRouter:
             ],
         )
 
-    @routes.post("/suggest", summary="Which of these pictures to label next")
+    @routes.post("/suggest", summary="Choose the pictures to label next")
     async def suggest(
         pictures: Uploads, count: Annotated[int, Query(ge=1, le=1000)] = 20
     ) -> list[SuggestionAnswer]:
@@ -78,7 +78,7 @@ def asking(service: LearnerService, batcher: Batcher, desk: Desk) -> APIRouter:
 
     @routes.post(
         "/map",
-        summary="Where in a picture a class is seen",
+        summary="Class activation map of a picture",
         response_class=Response,
         responses={200: {"content": {"image/png": {}}}},
     )
@@ -97,7 +97,7 @@ def asking(service: LearnerService, batcher: Batcher, desk: Desk) -> APIRouter:
 
 
 class _Maps:
-    """Draws maps of classes; the network for that is built once per state of the learner."""
+    """Draws class activation maps; the network is built once per state of the learner."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -119,7 +119,7 @@ class _Maps:
 
 def _prediction(name: str, row: Sequence[float], thresholds: dict[str, float]) -> PicturePrediction:
     scores = {label: round(score, 6) for label, score in zip(thresholds, row, strict=True)}
-    # Compared before they are rounded, as the learner itself does.
+    # Compared before rounding, as in the learner.
     above = [
         (label, round(score, 6))
         for (label, threshold), score in zip(thresholds.items(), row, strict=True)

@@ -1,4 +1,4 @@
-"""Questions that arrive together are answered together, several batches side by side."""
+"""Batch concurrent predictions, and compute several batches in parallel."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from PIL import Image
 
 from rebll_avalanche.learner import Learner
 
-# More would only let the first wait for the last.
+# Larger batches would only delay the first request.
 MOST_PICTURES = 8
-# Batches side by side on few cores each use these better than one batch at a time on all of them: two
-# threads of torch are 1.5 times as fast as one.
+# Several batches in parallel, on few cores each, are faster than one at a time on all cores: two threads
+# of torch are only 1.5 times as fast as one.
 MOST_THREADS = 4
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What one learner says about some pictures.
+    """Predictions for some pictures.
 
     Attributes:
-        thresholds: By class, in the order of the scores.
+        thresholds: Threshold per class, in the order of the scores.
         scores: One row per picture.
     """
 
@@ -40,10 +40,10 @@ class _Question:
 
 
 class Batcher:
-    """Answers questions in threads of its own.
+    """Computes predictions in its own threads.
 
     Args:
-        learner: Gives the one to ask; called once per batch, so that no answer mixes two.
+        learner: Returns the current learner; called once per batch, so that no batch mixes two states.
     """
 
     def __init__(self, learner: Callable[[], Learner]) -> None:
@@ -65,7 +65,7 @@ class Batcher:
         return question.answer
 
     def close(self) -> None:
-        """Answer what waits, then end."""
+        """Answer pending requests, then stop."""
         for _ in self._threads:
             self._waiting.put(None)
         for thread in self._threads:

@@ -1,4 +1,4 @@
-"""What can be done to a learner, as changes for the queue of the service."""
+"""Changes of a learner, for the queue of the service."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SOURCE = "the browser"
 def label_matrix(labels: Labels, num_pictures: int) -> tuple[list[str], np.ndarray]:
     """Class names and ``[pictures, classes]`` of 1, 0 and NaN.
 
-    A list of names says what a picture has, and that it has nothing else of what the lesson names. An
-    object says what is known, class by class.
+    A list of names annotates all classes of the lesson: these are present, the others absent. An object
+    annotates single classes.
 
     >>> label_matrix([["cat"], {"dog": False}], 2)
     (['cat', 'dog'], array([[ 1.,  0.],
@@ -59,12 +59,12 @@ def label_matrix(labels: Labels, num_pictures: int) -> tuple[list[str], np.ndarr
 
 
 class Watched(Sequence[str]):
-    """Paths of pictures that count how often one is asked for, which is how far a lesson has come.
+    """Paths of pictures that count accesses, to estimate the progress of a lesson.
 
     Args:
-        paths: In order.
-        job: Whose progress it is.
-        rounds: How often each will be asked for.
+        paths: Paths, in order.
+        job: Job whose progress is set.
+        rounds: Number of times that each path will be read.
     """
 
     def __init__(self, paths: Sequence[str], job: Job, rounds: int) -> None:
@@ -76,7 +76,7 @@ class Watched(Sequence[str]):
         return len(self._paths)
 
     def __getitem__(self, index: Any) -> Any:
-        # What comes after the pictures takes time, too: the end is said by the service.
+        # The rest of the lesson takes time too; the service sets the progress to 1.
         self._job.progress = min(self._job.progress + self._step, 0.95)
         return self._paths[index]
 
@@ -90,15 +90,15 @@ def learn(
     """A lesson.
 
     Args:
-        names: Of the pictures, for people.
-        paths: Where they lie until the lesson ends.
-        classes: Those of :func:`label_matrix`, like the labels.
+        names: Human-readable names of the pictures.
+        paths: Their temporary files.
+        classes: Result of :func:`label_matrix`, like the labels.
         labels: ``[pictures, classes]``.
     """
 
     def change(learner: Learner, job: Job) -> Taught:
         known = bool(set(classes) & set(learner.class_names))
-        # Each picture is hashed and looked at, twice if the quality before is to be told.
+        # Each picture is hashed and decoded, twice if the quality before the lesson is measured.
         table = AnnotationTable(
             images=tuple(names),
             class_names=tuple(classes),
@@ -119,13 +119,13 @@ def learn(
 
 
 def undo(learner: Learner, job: Job) -> Done:
-    """Take the last lesson back."""
+    """Undo the last lesson."""
     lesson = learner.undo()
     return Done(message=f"lesson {lesson.number} of {len(lesson.pictures)} pictures was undone")
 
 
 def rename(old: str, new: str) -> Change:
-    """Give a class another name."""
+    """Rename a class."""
 
     def change(learner: Learner, job: Job) -> Done:
         learner.rename(old, new)
@@ -135,7 +135,7 @@ def rename(old: str, new: str) -> Change:
 
 
 def forget(what: Forget) -> Change:
-    """Pictures by name, classes, or a lesson."""
+    """Forget pictures by name, classes, or a lesson."""
 
     def change(learner: Learner, job: Job) -> Done:
         if what.pictures is not None:
@@ -151,7 +151,7 @@ def forget(what: Forget) -> Change:
 
 
 def correct(corrections: Sequence[Correction]) -> Change:
-    """Other labels for pictures that were learned."""
+    """Correct labels of learned pictures."""
     names = list(dict.fromkeys(each.picture for each in corrections))
     classes = list(dict.fromkeys(each.name for each in corrections))
     labels = np.full((len(names), len(classes)), UNKNOWN, np.float32)
@@ -173,7 +173,7 @@ def correct(corrections: Sequence[Correction]) -> Change:
 
 
 def keep_thresholds(thresholds: Mapping[str, float]) -> Change:
-    """Thresholds that no lesson moves."""
+    """Set thresholds that lessons do not change."""
 
     def change(learner: Learner, job: Job) -> Done:
         learner.set_thresholds(thresholds)
@@ -183,7 +183,7 @@ def keep_thresholds(thresholds: Mapping[str, float]) -> Change:
 
 
 def choose_thresholds(precision: float | None) -> Change:
-    """Thresholds from leave-one-out scores."""
+    """Choose thresholds from leave-one-out scores."""
 
     def change(learner: Learner, job: Job) -> Done:
         learner.choose_thresholds(precision)
@@ -194,5 +194,5 @@ def choose_thresholds(precision: float | None) -> Change:
 
 
 def _by_name(names: Sequence[str]) -> Pictures:
-    """Pictures that were learned: no file is looked for, whatever a name looks like."""
+    """Learned pictures by name; no name is treated as a path."""
     return Pictures(names, [""] * len(names))

@@ -40,7 +40,7 @@ def changing(service: LearnerService, desk: Desk) -> APIRouter:
             raise RebllError(job.error)
         return JobAnswer.of(job)
 
-    @routes.post("/learn", summary="A lesson", status_code=202)
+    @routes.post("/learn", summary="Teach a lesson", status_code=202)
     async def learn(
         pictures: Uploads,
         labels: Annotated[
@@ -52,7 +52,7 @@ def changing(service: LearnerService, desk: Desk) -> APIRouter:
                 "named are not annotated)."
             ),
         ],
-        wait: Annotated[bool, Query(description="Answer when the lesson is over.")] = False,
+        wait: Annotated[bool, Query(description="Wait for the lesson to end.")] = False,
     ) -> JobAnswer:
         given = _parsed(labels)
         files = await desk.contents(pictures)
@@ -71,38 +71,38 @@ def changing(service: LearnerService, desk: Desk) -> APIRouter:
             await asyncio.shield(asyncio.wrap_future(job.finished))
         return JobAnswer.of(job)
 
-    @routes.get("/jobs", summary="Changes that wait, are made, or were; newest first")
+    @routes.get("/jobs", summary="Waiting, running and finished changes, newest first")
     def jobs() -> list[JobAnswer]:
         return [JobAnswer.of(job) for job in service.jobs()]
 
-    @routes.get("/jobs/{number}", summary="One change", responses={404: {}})
+    @routes.get("/jobs/{number}", summary="State of one change", responses={404: {}})
     def job(number: int) -> JobAnswer:
         found = service.job(number)
         if found is None:
-            raise Refused(404, f"there is no job {number}, or it is long over")
+            raise Refused(404, f"there is no job {number}, or it is no longer remembered")
         return JobAnswer.of(found)
 
-    @routes.post("/undo", summary="Take the last lesson back")
+    @routes.post("/undo", summary="Undo the last lesson")
     async def undo() -> JobAnswer:
         return await made("undo", changes.undo)
 
-    @routes.post("/forget", summary="Be as if pictures, classes or a lesson had never come")
+    @routes.post("/forget", summary="Forget pictures, classes or a lesson")
     async def forget(what: Forget) -> JobAnswer:
         return await made("forget", changes.forget(what))
 
-    @routes.post("/rename", summary="Another name for a class")
+    @routes.post("/rename", summary="Rename a class")
     async def rename(names: Rename) -> JobAnswer:
         return await made("rename", changes.rename(names.old, names.new))
 
-    @routes.post("/correct", summary="Other labels for pictures that were learned")
+    @routes.post("/correct", summary="Correct labels of learned pictures")
     async def correct(given: Corrections) -> JobAnswer:
         return await made("correct", changes.correct(given.corrections))
 
-    @routes.put("/thresholds", summary="Thresholds that no lesson moves, for some classes or all")
+    @routes.put("/thresholds", summary="Set thresholds that lessons do not change")
     async def keep_thresholds(given: KeptThresholds) -> JobAnswer:
         return await made("thresholds", changes.keep_thresholds(given))
 
-    @routes.post("/thresholds/choose", summary="Let it choose all thresholds again")
+    @routes.post("/thresholds/choose", summary="Choose all thresholds again")
     async def choose_thresholds(rule: ChosenThresholds) -> JobAnswer:
         return await made("thresholds", changes.choose_thresholds(rule.precision))
 

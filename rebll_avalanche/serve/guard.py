@@ -1,4 +1,4 @@
-"""Who may ask: checked before anything of a request's body is read."""
+"""Access control and limits, checked before the body of a request is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-# These say nothing that the package on PyPI does not, so they need no token.
+# Paths that need no token: they reveal nothing about the learner.
 OPEN = frozenset({"/api/health", "/api/openapi.json"})
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -33,18 +33,18 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Limits:
-    """What a server takes on.
+    """Limits of a server.
 
     Attributes:
-        body: Bytes of one request with pictures.
-        text: Bytes of one request without.
-        bodies: Bytes of all requests that are being answered.
-        pictures: Of one request.
-        pixels: Of one picture.
-        pixels_at_once: Of all pictures that are being answered; three bytes each.
-        elongation: How many times longer than wide a picture may be.
-        requests: With a body, at the same time.
-        lessons: That wait.
+        body: Bytes of a request with pictures.
+        text: Bytes of a request without pictures.
+        bodies: Bytes of all concurrent requests.
+        pictures: Pictures of a request.
+        pixels: Pixels of a picture.
+        pixels_at_once: Pixels of all concurrent requests; three bytes each.
+        elongation: Ratio of the longer to the shorter side of a picture.
+        requests: Concurrent requests with a body.
+        lessons: Waiting changes.
     """
 
     body: int = 256 << 20
@@ -59,16 +59,16 @@ class Limits:
 
 
 class Refused(HTTPException):
-    """A request that is not answered, with a status of HTTP and a sentence for people."""
+    """A refused request, with an HTTP status and a message."""
 
 
 class Guard:
-    """Stands before an ASGI application.
+    """ASGI middleware that refuses requests.
 
     Args:
-        app: What is guarded.
-        limits: For sizes and numbers of requests.
-        token: Whoever asks must have it; without one, only those on this machine may ask.
+        app: The ASGI application.
+        limits: Limits on sizes and numbers of requests.
+        token: Token that requests must send; without one, only this machine may send requests.
     """
 
     def __init__(self, app: Any, limits: Limits, token: str | None) -> None:
@@ -83,7 +83,7 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":  # there are no web sockets here
+        if scope["type"] != "http":  # web sockets are not supported
             await send({"type": "websocket.close"})
             return
 
@@ -108,7 +108,7 @@ class Guard:
             finally:
                 self._running -= 1
         except Refused as refused:
-            extra = {"connection": "close"}  # or what is left of its body would be read
+            extra = {"connection": "close"}  # or the rest of the body would be read
             response = JSONResponse({"detail": refused.detail}, refused.status_code, extra)
             await response(scope, receive, with_headers)  # type: ignore[arg-type]
 
@@ -116,7 +116,7 @@ class Guard:
         host = headers.get("host", "")
         name = _host_name(host)
         if self._token is None and name not in LOOPBACK:
-            # Another site's name that resolves to this machine would make its pages ours.
+            # DNS rebinding: another site's name may resolve to this machine.
             raise Refused(403, "this server answers under the names of the loopback address only")
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
@@ -140,7 +140,7 @@ class Guard:
 
     @contextmanager
     def _counted(self, receive: Receive, most: int) -> Iterator[Receive]:
-        """The same bytes, but no more than the limits: a length is only a claim, or left out."""
+        """Limit the bytes that are really received: the stated length may be wrong or missing."""
         seen = 0
 
         async def limited() -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _host_name(host: str) -> str:
-    """Without the port.
+    """The host without its port.
 
     >>> [_host_name(host) for host in ("localhost:80", "[::1]:80", "127.0.0.1", "a@localhost")]
     ['localhost', '::1', '127.0.0.1', '']

@@ -1,4 +1,4 @@
-"""Calls about what was learned; they change nothing."""
+"""Calls about the learner's state; they do not change it."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def knowing(service: LearnerService) -> APIRouter:
         found = [each for each in doubts.of(learner) if name in (None, each.name)]
         return [SuspectAnswer.of(each, learner) for each in found[:count]]
 
-    @routes.get("/about", summary="What it is, and how much it has learned")
+    @routes.get("/about", summary="Settings and size of the learner")
     def about() -> About:
         return About.of(service.learner)
 
-    @routes.get("/lessons", summary="What it was taught, oldest first")
+    @routes.get("/lessons", summary="All lessons, oldest first")
     def lessons() -> list[LessonAnswer]:
         learner = service.learner
         return [LessonAnswer.of(lesson, learner) for lesson in learner.lessons]
 
-    @routes.get("/classes", summary="What it can name")
+    @routes.get("/classes", summary="All classes, with their quality")
     def classes() -> list[ClassAnswer]:
         learner = service.learner
         return _classes(learner, qualities.of(learner))
 
-    @routes.get("/thresholds", summary="The probability above which a class is called present")
+    @routes.get("/thresholds", summary="Threshold of each class")
     def thresholds() -> dict[str, float]:
         return service.learner.thresholds
 
@@ -58,7 +58,7 @@ def knowing(service: LearnerService) -> APIRouter:
     def audit(count: Count = 100) -> list[SuspectAnswer]:
         return doubtful(count)
 
-    @routes.get("/worst", summary="Pictures that a class is most wrong about, worst first")
+    @routes.get("/worst", summary="Labels of one class that are probably wrong, worst first")
     def worst(
         name: Annotated[str, Query(max_length=100)], count: Count = 12
     ) -> list[SuspectAnswer]:
@@ -66,27 +66,27 @@ def knowing(service: LearnerService) -> APIRouter:
 
     @routes.get(
         "/thumbnail",
-        summary="A small copy of a picture that was learned",
+        summary="Thumbnail of a learned picture",
         response_class=Response,
         responses={200: {"content": {"image/jpeg": {}}}, 404: {}},
     )
     def thumbnail(picture: PictureName) -> Response:
         found = service.learner.thumbnail(picture)
         if found is None:
-            raise Refused(404, "no small copy of this picture is kept")
+            raise Refused(404, "no thumbnail of this picture is kept")
         return Response(found, media_type="image/jpeg")
 
     @routes.get(
         "/file",
-        summary="The learner itself, to copy it elsewhere",
+        summary="Download the learner's file",
         response_class=Response,
         responses={200: {"content": {"application/octet-stream": {}}}, 404: {}},
     )
     def file() -> Response:
-        try:  # read as one: the file may be replaced at any moment
+        try:  # read at once: the file may be replaced at any moment
             content = service.path.read_bytes()
         except FileNotFoundError:
-            raise Refused(404, "nothing was taught yet, so there is no file") from None
+            raise Refused(404, "there is no file before the first lesson") from None
         headers = {"content-disposition": 'attachment; filename="learner.rebll"'}
         return Response(content, media_type="application/octet-stream", headers=headers)
 
@@ -94,7 +94,7 @@ def knowing(service: LearnerService) -> APIRouter:
 
 
 def _qualities(learner: Learner) -> dict[str, ClassQuality]:
-    if not is_exact(learner.config):  # it has the scores of its lessons, or none
+    if not is_exact(learner.config):  # only the qualities recorded in its lessons, if any
         return {each.name: each for lesson in learner.lessons for each in lesson.qualities}
     return {each.name: each for each in learner.qualities()}
 

@@ -1,4 +1,4 @@
-"""What the API takes and gives, as OpenAPI describes it."""
+"""Requests and answers of the API, as in its OpenAPI description."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from rebll_avalanche.serve.service import Job
 
 
 def _number(value: float | None) -> float | None:
-    """JSON knows no NaN."""
+    """A rounded number; NaN, which JSON lacks, becomes null."""
     return None if value is None or math.isnan(value) else round(value, 6)
 
 
 Number = Annotated[float | None, BeforeValidator(_number)]
 ClassName = Annotated[str, Field(min_length=1, max_length=100)]
-# A picture is meant by its name, or by its id where two have one name.
+# A picture is identified by its name, or by its id if the name is ambiguous.
 PictureName = Annotated[str, Field(min_length=1, max_length=300)]
 
 
 class Given(BaseModel):
-    """What comes from outside has no other fields than these."""
+    """A request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Health(BaseModel):
-    """Whether it answers; says nothing else, because everybody may ask."""
+    """Answer of a running server; needs no token, so it holds nothing else."""
 
     status: Literal["ok"] = "ok"
 
 
 class Limit(BaseModel):
-    """What a request may hold."""
+    """Limits of a request."""
 
     body: int
     pictures: int
@@ -47,22 +47,24 @@ class Limit(BaseModel):
 
 
 class PicturePrediction(BaseModel):
-    """One picture."""
+    """Prediction for one picture."""
 
     name: str
-    labels: dict[str, float] = Field(description="Above their thresholds, most probable first.")
-    scores: dict[str, float] = Field(description="Of every class.")
+    labels: dict[str, float] = Field(
+        description="Classes above their thresholds, most probable first."
+    )
+    scores: dict[str, float] = Field(description="Probability of every class.")
 
 
 class Prediction(BaseModel):
-    """All pictures of a request, by the learner as it was at one moment."""
+    """Predictions for all pictures of a request, by one state of the learner."""
 
     thresholds: dict[str, float]
     pictures: list[PicturePrediction]
 
 
 class Quality(BaseModel):
-    """One class; fractions."""
+    """Quality of one class, as fractions."""
 
     name: str
     positives: int
@@ -74,20 +76,20 @@ class Quality(BaseModel):
 
     @classmethod
     def of(cls, quality: ClassQuality) -> Quality:
-        """The same for JSON."""
+        """Convert to JSON values."""
         return cls(**{name: getattr(quality, name) for name in cls.model_fields})
 
 
 class LearnedPicture(BaseModel):
-    """A picture that was learned; its file may be gone."""
+    """A learned picture; its file may no longer exist."""
 
     name: str
-    id: str = Field(description="What tells it from others of the same name.")
-    thumbnail: bool = Field(description="Whether a small copy is kept: /api/thumbnail?picture=ID.")
+    id: str = Field(description="Unique identifier.")
+    thumbnail: bool = Field(description="Whether a thumbnail is kept: /api/thumbnail?picture=ID.")
 
     @classmethod
     def of(cls, name: str, key: int, learner: Learner) -> LearnedPicture:
-        """The same for JSON."""
+        """Convert to JSON values."""
         return cls(name=name, id=picture_id(key), thumbnail=learner.thumbnail(key) is not None)
 
 
@@ -101,13 +103,13 @@ class LessonAnswer(BaseModel):
     new_classes: list[str]
     known_classes: list[str]
     qualities: list[Quality] = Field(
-        description="By a model that had not learned from the picture (leave-one-out)."
+        description="Leave-one-out: by a model that was not trained on the picture."
     )
     seconds: float
 
     @classmethod
     def of(cls, lesson: Lesson, learner: Learner) -> LessonAnswer:
-        """The same for JSON."""
+        """Convert to JSON values."""
         return cls(
             number=lesson.number,
             source=lesson.source,
@@ -124,25 +126,25 @@ class LessonAnswer(BaseModel):
 
 
 class Taught(BaseModel):
-    """What came of a lesson."""
+    """Result of a lesson."""
 
     lesson: LessonAnswer
     before: list[Quality] = Field(
-        description="Of the same pictures, by the learner before the lesson, for classes that it knew."
+        description="Quality on the same pictures before the lesson, for known classes."
     )
     known_pictures: int = Field(
-        description="How many of them it had learned already, so that `before` proves little."
+        description="Number of these pictures learned before, for which `before` is too optimistic."
     )
 
 
 class Done(BaseModel):
-    """What came of another change, in a sentence."""
+    """Result of another change."""
 
     message: str
 
 
 class JobAnswer(BaseModel):
-    """A change that waits, is made, or was."""
+    """A waiting, running or finished change."""
 
     number: int
     kind: str
@@ -153,7 +155,7 @@ class JobAnswer(BaseModel):
 
     @classmethod
     def of(cls, job: Job) -> JobAnswer:
-        """As it is now."""
+        """Convert the current state to JSON values."""
         return cls(
             number=job.number,
             kind=job.kind,
@@ -169,18 +171,20 @@ class ClassAnswer(BaseModel):
 
     name: str
     threshold: float
-    kept: bool = Field(description="Whether a person has set the threshold; no lesson moves it.")
-    lessons: list[int] = Field(description="That spoke about it.")
+    kept: bool = Field(
+        description="Whether the threshold was set by hand; lessons do not change it."
+    )
+    lessons: list[int] = Field(description="Numbers of the lessons that annotate it.")
     quality: Quality | None = Field(
-        description="On all pictures that were annotated for it, by a model that had not learned "
-        "from the picture (leave-one-out); none for methods that have no such scores."
+        description="Leave-one-out quality on all pictures annotated for it; null for methods "
+        "without leave-one-out scores."
     )
 
 
 class SuggestionAnswer(BaseModel):
     """A picture worth labelling."""
 
-    index: int = Field(description="Of the pictures in the request.")
+    index: int = Field(description="Position of the picture in the request.")
     name: str
     classes: list[str]
     uncertainty: float
@@ -190,13 +194,13 @@ class SuspectAnswer(BaseModel):
     """A label that is probably wrong."""
 
     picture: LearnedPicture
-    name: str = Field(description="Of the class.")
-    present: bool = Field(description="What the label says.")
-    probability: float = Field(description="By a model that had not learned from the picture.")
+    name: str = Field(description="Name of the class.")
+    present: bool = Field(description="The current label.")
+    probability: float = Field(description="Leave-one-out probability of the class.")
 
     @classmethod
     def of(cls, suspect: Suspect, learner: Learner) -> SuspectAnswer:
-        """The same for JSON."""
+        """Convert to JSON values."""
         return cls(
             picture=LearnedPicture.of(suspect.picture, suspect.key, learner),
             name=suspect.name,
@@ -206,19 +210,21 @@ class SuspectAnswer(BaseModel):
 
 
 class About(BaseModel):
-    """What the learner is."""
+    """Settings and size of the learner."""
 
     method: str
     backbone: str
-    exact: bool = Field(description="Whether it can correct, forget and audit what it learned.")
+    exact: bool = Field(description="Whether it supports correcting, forgetting and auditing.")
     classes: int
     lessons: int
     pictures: int
-    precision: float | None = Field(description="That chosen thresholds keep; else the best F1.")
+    precision: float | None = Field(
+        description="Precision that chosen thresholds keep; null for the best F1."
+    )
 
     @classmethod
     def of(cls, learner: Learner) -> About:
-        """As it is now."""
+        """Convert the current state to JSON values."""
         return cls(
             method=learner.config.method_name,
             backbone=learner.backbone,
@@ -231,14 +237,14 @@ class About(BaseModel):
 
 
 class Rename(Given):
-    """Another name for a class."""
+    """A class and its new name."""
 
     old: ClassName
     new: ClassName
 
 
 class Forget(Given):
-    """One kind of thing at a time."""
+    """What to forget: pictures, classes, or a lesson."""
 
     pictures: list[PictureName] | None = Field(None, min_length=1, max_length=10_000)
     classes: list[ClassName] | None = Field(None, min_length=1, max_length=1000)
@@ -252,7 +258,7 @@ class Forget(Given):
 
 
 class Correction(Given):
-    """The right label of a picture that was learned."""
+    """The correct label of a learned picture."""
 
     picture: PictureName
     name: ClassName
@@ -260,12 +266,12 @@ class Correction(Given):
 
 
 class Corrections(Given):
-    """Some of them."""
+    """Corrected labels."""
 
     corrections: list[Correction] = Field(min_length=1, max_length=10_000)
 
 
-# For each picture the classes that it has, or what is known of which class; null is not annotated.
+# Per picture: its classes, or a label per class, where null is not annotated.
 Labels = list[list[ClassName] | dict[ClassName, bool | None]]
 KeptThresholds = Annotated[
     dict[ClassName, Annotated[float, Field(ge=0, le=1)]], Field(min_length=1, max_length=10_000)

@@ -1,7 +1,7 @@
-"""One learner that many ask and one thread changes.
+"""A learner shared by many requests and changed by one thread.
 
-A change is made to a copy, written to the file, and only then shown: whoever asks meanwhile sees the learner
-as it was, and what is on disk is what the next start will show.
+A change is made to a copy, written to the file, and only then published: concurrent requests see the
+previous state, and a restarted server continues with the published one.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from rebll_avalanche.errors import RebllError
 from rebll_avalanche.learner import Learner
 
 State = Literal["waiting", "running", "done", "failed"]
-# Of finished jobs, so many can still be asked about.
+# Number of finished jobs that are remembered.
 REMEMBERED = 200
-# Kinds of jobs after which earlier ones tell no longer what came of them.
+# Kinds of jobs that delete the results of earlier jobs, which name pictures and classes.
 FORGETTING = ("forget", "undo")
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class BusyError(Exception):
-    """More is waiting than should."""
+    """Too many changes are waiting."""
 
 
 @dataclass
@@ -46,13 +46,13 @@ class Job:
     """One change of the learner.
 
     Attributes:
-        number: Counted from 1 since the start.
-        kind: Such as ``"learn"``.
-        state: Where it is.
+        number: Counted from 1 since the start of the server.
+        kind: Kind of change, such as ``"learn"``.
+        state: Current state.
         progress: From 0 to 1.
-        result: What came of it, once it is done and until something is forgotten.
-        error: Why it failed.
-        finished: Resolves to itself at its end, whatever that is.
+        result: Result, from its end until something is forgotten.
+        error: Error message, if it failed.
+        finished: Resolves to the job when it ends, also when it failed.
     """
 
     number: int
@@ -68,10 +68,10 @@ Change = Callable[[Learner, Job], Any]
 
 
 class OncePerState(Generic[T]):
-    """What is worked out from a learner once, and is gone when the learner is: the next state has another.
+    """A value computed once per state of the learner, and released with that state.
 
     Args:
-        work_out: From a learner; what it returns does not hold the learner.
+        work_out: Function of a learner; its result must not refer to the learner.
     """
 
     def __init__(self, work_out: Callable[[Learner], T]) -> None:
@@ -80,7 +80,7 @@ class OncePerState(Generic[T]):
         self._found: WeakKeyDictionary[Learner, T] = WeakKeyDictionary()
 
     def of(self, learner: Learner) -> T:
-        """For this state of the learner."""
+        """The value for this state of the learner."""
         with self._lock:
             if learner not in self._found:
                 self._found[learner] = self._work_out(learner)
@@ -88,12 +88,12 @@ class OncePerState(Generic[T]):
 
 
 class LearnerService:
-    """Holds a learner, answers with it, and changes it one lesson at a time.
+    """Holds the current learner, and applies changes one after the other.
 
     Args:
-        learner: As it is in the file, or a new one.
+        learner: Loaded from the file, or a new one.
         path: The file.
-        most_waiting: Changes beyond so many are refused until others are done.
+        most_waiting: Maximum number of waiting changes.
     """
 
     def __init__(self, learner: Learner, path: Path, most_waiting: int = 8) -> None:
@@ -114,7 +114,7 @@ class LearnerService:
 
     @property
     def learner(self) -> Learner:
-        """The learner as it is now. Ask for it once per answer: the next call may give another."""
+        """The current learner. Read it once per request: the next call may return another state."""
         return self._learner
 
     @property
@@ -123,12 +123,12 @@ class LearnerService:
         return self._path
 
     def jobs(self) -> list[Job]:
-        """Newest first."""
+        """All remembered jobs, newest first."""
         with self._lock:
             return list(reversed(self._jobs.values()))
 
     def job(self, number: int) -> Job | None:
-        """One of them, while it is remembered."""
+        """A job by its number; None if it is not remembered."""
         with self._lock:
             return self._jobs.get(number)
 
@@ -136,12 +136,12 @@ class LearnerService:
         """Put a change at the end of the queue.
 
         Args:
-            kind: For people.
-            change: Gets a copy of the learner, which it may change.
-            clean_up: Called when the change was made, failed, or was refused.
+            kind: Kind of change.
+            change: Called with a copy of the learner, which it may change.
+            clean_up: Called when the change has ended or was refused.
 
         Raises:
-            BusyError: When too many wait.
+            BusyError: When too many are waiting.
         """
         with self._lock:
             job = Job(next(self._numbers), kind)
@@ -156,14 +156,12 @@ class LearnerService:
         return job
 
     def close(self) -> None:
-        """Finish what waits, then end."""
+        """Finish waiting changes, then stop."""
         self._waiting.put(None)
         self._thread.join()
 
     def _work(self) -> None:
-        torch.set_num_threads(
-            self._cores
-        )  # of this thread: else it is what others were last set to
+        torch.set_num_threads(self._cores)  # per thread
         _be_patient()
         while (entry := self._waiting.get()) is not None:
             job, change, clean_up = entry
@@ -174,7 +172,7 @@ class LearnerService:
                     self._drop_results(before=job.number)
                 job.progress, job.state = 1.0, "done"
             except RebllError as error:
-                # Of what a message may name, only files beside the learner are not the asker's own.
+                # Do not reveal the folder of the learner in messages.
                 job.error = str(error).replace(f"{self._path.parent}{os.sep}", "")
                 job.state = "failed"
             except Exception as error:
@@ -188,13 +186,13 @@ class LearnerService:
                 job.finished.set_result(job)
 
     def _drop_results(self, before: int) -> None:
-        """Of jobs that are done: they name pictures and classes that nobody shall see again."""
+        """Delete results of earlier jobs, which name forgotten pictures and classes."""
         for job in self.jobs():
             if job.number < before:
                 job.result = None
 
     def _changed(self, change: Change, job: Job) -> Any:
-        # A learner replaces what it knows and changes none of it, so a shallow copy is one of its own.
+        # A learner never modifies its knowledge in place, so a shallow copy is independent.
         learner = copy.copy(self._learner)
         result = change(learner, job)
         _warm(learner)
@@ -204,7 +202,7 @@ class LearnerService:
 
 
 def _warm(learner: Learner) -> None:
-    """Build what the first answer would have to wait for, and what two threads would build twice."""
+    """Build the networks now, so that the first request need not wait and no two threads build them."""
     if learner.class_names:
         learner.scores(np.zeros((64, 64, 3), np.uint8))
     else:
@@ -212,6 +210,6 @@ def _warm(learner: Learner) -> None:
 
 
 def _be_patient() -> None:
-    """Let answers go before lessons. Only Linux has priorities of single threads."""
+    """Lower this thread's priority below that of requests; only Linux has priorities per thread."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

@@ -1,4 +1,4 @@
-"""Pictures that somebody has sent: checked before they cost anything, named for people only."""
+"""Uploaded pictures: checked before decoding; names are for display only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_NAME = 200
 
 
 def shown_name(given: str | None, number: int) -> str:
-    """What a picture is called in answers; never a path of anything.
+    """Name of a picture for answers; never a path.
 
     >>> [shown_name(name, 3) for name in ("a/b/cat.jpg", "..\\\\..\\\\x.png", "../..", None)]
     ['cat.jpg', 'x.png', 'picture 3', 'picture 3']
@@ -35,7 +35,7 @@ def shown_name(given: str | None, number: int) -> str:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """The same names, told apart where two are alike.
+    """Make names unique by numbering repeated ones.
 
     >>> distinct(["a.jpg", "a.jpg", "b.jpg"])
     ['a.jpg', '2 a.jpg', 'b.jpg']
@@ -49,11 +49,11 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 class Desk:
-    """Where pictures lie while they are looked at, with room for so many pixels.
+    """Holds uploaded pictures while they are processed, up to a number of pixels.
 
     Args:
-        limits: Of the server.
-        path: The learner's file; pictures of lessons wait in folders beside it.
+        limits: Limits of the server.
+        path: The learner's file; pictures of waiting lessons are stored beside it.
     """
 
     def __init__(self, limits: Limits, path: Path) -> None:
@@ -61,11 +61,11 @@ class Desk:
         self._path = path
         self._pixels = 0
         self._lock = threading.Lock()
-        # A server that was killed may have left pictures. Whoever runs one holds the file: nobody uses them.
+        # Pictures left by a killed server; no other server uses this file.
         sweep_drafts(path.parent, of=path.name)
 
     async def contents(self, uploads: Sequence[UploadFile]) -> list[tuple[str, bytes]]:
-        """Names for people, and bytes."""
+        """Names for display, and contents."""
         if len(uploads) > self.limits.pictures:
             raise Refused(413, f"a request has at most {self.limits.pictures} pictures")
         return [
@@ -75,26 +75,26 @@ class Desk:
 
     @contextmanager
     def decoded(self, files: Sequence[tuple[str, bytes]]) -> Iterator[list[Image.Image]]:
-        """The pictures of files, for as long as the block lasts.
+        """The decoded pictures, while the block lasts.
 
         Args:
             files: Names and contents.
 
         Raises:
-            PictureError: When one is no picture, or is too large, with its name.
-            Refused: When there is no room.
+            PictureError: When one is not a picture or is too large, with its name.
+            Refused: When there are too many pixels.
         """
         with self._room(sum(self._pixels_of(name, content) for name, content in files)):
             yield [self._decoded(name, content) for name, content in files]
 
     @contextmanager
     def one_by_one(self, files: Sequence[tuple[str, bytes]]) -> Iterator[Pictures]:
-        """The same, numbered, each decoded when it is looked at and not kept."""
+        """The same pictures named by their numbers, each decoded on access and not kept."""
         with self._room(max(self._pixels_of(name, content) for name, content in files)):
             yield _Numbered(files, self._decoded)
 
     def keep(self, files: Sequence[tuple[str, bytes]]) -> tuple[Path, list[str]]:
-        """Pictures in a folder that is made for them, under numbers, and their paths.
+        """Write the pictures into a new folder; return it and their paths.
 
         Raises:
             PictureError: When one does not decode, with its name.
@@ -130,7 +130,7 @@ class Desk:
                 self._pixels -= pixels
 
     def _pixels_of(self, name: str, content: bytes) -> int:
-        """Checked by what the file says, before anything is decoded."""
+        """Number of pixels from the file header, checked before decoding."""
         try:
             width, height = picture_size(content)
         except PictureError as error:
@@ -154,7 +154,7 @@ class Desk:
 
 
 class _Numbered(Pictures):
-    """Pictures of files called by their places, because two may have one name."""
+    """Pictures named by their numbers, because names may repeat."""
 
     def __init__(
         self, files: Sequence[tuple[str, bytes]], decode: Callable[[str, bytes], Image.Image]
