@@ -1,7 +1,7 @@
-"""Small encoded pictures inside a learner or a run: thumbnails for people, and what a memory trains on again.
+"""Small encoded pictures stored with a learner or a run: thumbnails, and the pictures of a memory.
 
-They are encoded here from pixels, so nothing of the original file comes along, such as the place where it was
-taken. The hashes of the file that holds them cover them, and they are JPEG or PNG or refused.
+They are encoded from pixels, so that no metadata of the original file is kept, such as its location. They are
+covered by the hashes of the file that holds them, and refused unless JPEG or PNG.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rebll_avalanche.errors import DamagedError, RebllError
 from rebll_avalanche.words import brief
 
 MEGABYTE = 1_000_000
-# Pictures of at most so many pixels are kept without loss.
+# Pictures of at most this many pixels are stored without loss.
 EXACT_PIXELS = 96 * 96
 # Longer side of a thumbnail.
 THUMBNAIL_SIDE = 96
@@ -30,11 +30,11 @@ _STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is kept: at most so many pictures, or so many bytes.
+    """The maximum size of a store, in pictures or in bytes.
 
     Attributes:
-        pictures: At most so many, if given.
-        num_bytes: At most so many, if given.
+        pictures: Maximum number of pictures, if given.
+        num_bytes: Maximum number of bytes, if given.
     """
 
     pictures: int | None = None
@@ -42,7 +42,7 @@ class Budget:
 
     @classmethod
     def of(cls, given: int | str | Budget) -> Budget:
-        """What a person says.
+        """Parse a number of pictures, or megabytes.
 
         Raises:
             RebllError: When it is neither a number of pictures nor of megabytes.
@@ -62,16 +62,16 @@ class Budget:
         )
 
     def __str__(self) -> str:
-        """As a person says it."""
+        """The inverse of :meth:`of`."""
         return str(self.pictures) if self.num_bytes is None else f"{self.num_bytes / MEGABYTE:g} MB"
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing is kept at all."""
+        """Whether it allows no picture."""
         return 0 in (self.pictures, self.num_bytes)
 
     def allows(self, pictures: int, num_bytes: int) -> bool:
-        """Whether so many pictures of so many bytes are within it."""
+        """Whether a number of pictures with a total number of bytes is within the budget."""
         most_pictures = pictures if self.pictures is None else self.pictures
         most_bytes = num_bytes if self.num_bytes is None else self.num_bytes
         return pictures <= most_pictures and num_bytes <= most_bytes
@@ -82,8 +82,8 @@ class PictureStore:
     """Encoded pictures by key; a change makes another store.
 
     Attributes:
-        budget: What is beyond it is dropped. Keys are hashes, and those with the smallest stay: a fair sample
-            of all pictures, whatever the order in which they came.
+        budget: Maximum size. Keys are hashes, and pictures with the smallest keys are kept: a random sample
+            of all pictures that does not depend on their order.
         pictures: JPEG or PNG by key.
     """
 
@@ -94,11 +94,11 @@ class PictureStore:
         return len(self.pictures)
 
     def get(self, key: int) -> bytes | None:
-        """The encoded picture, if it is here."""
+        """The encoded picture, or None."""
         return self.pictures.get(key)
 
     def with_pictures(self, added: Mapping[int, bytes]) -> PictureStore:
-        """With more pictures, as far as the budget goes."""
+        """A store with further pictures, within the budget."""
         kept: dict[int, bytes] = {}
         used = 0
         for key, content in sorted({**self.pictures, **added}.items()):
@@ -109,7 +109,7 @@ class PictureStore:
         return replace(self, pictures=kept)
 
     def only(self, keys: Collection[int]) -> PictureStore:
-        """Without all others than these."""
+        """A store with only these pictures."""
         wanted = set(keys)
         kept = {key: content for key, content in self.pictures.items() if key in wanted}
         return replace(self, pictures=kept)
@@ -126,10 +126,10 @@ class PictureStore:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PictureStore:
-        """What :meth:`to_dict` was called on.
+        """The inverse of :meth:`to_dict`.
 
         Raises:
-            DamagedError: When it contradicts itself, or holds something else than pictures.
+            DamagedError: When sizes do not match, or something is not a picture.
         """
         keys, sizes = values["keys"].tolist(), values["sizes"].tolist()
         together = values["bytes"].numpy().tobytes()
@@ -155,9 +155,9 @@ def thumbnail_of(picture: Image.Image, side: int = THUMBNAIL_SIDE) -> bytes:
 
 
 def training_picture(picture: Image.Image) -> bytes:
-    """What a memory keeps of a picture that was scaled to the size of training.
+    """Encode a picture, scaled to the training size, for a memory.
 
-    The same pixels up to :data:`EXACT_PIXELS`, beyond that a JPEG that looks the same.
+    Without loss up to :data:`EXACT_PIXELS`, else as a JPEG of high quality.
     """
     if picture.width * picture.height <= EXACT_PIXELS:
         return encoded(picture, "PNG")
@@ -186,5 +186,5 @@ def encoded(picture: Image.Image, kind: str, **options: Any) -> bytes:
 def _scaled(picture: Image.Image, side: int) -> Image.Image:
     ratio = side / max(picture.size)
     size = [max(1, round(length * ratio)) for length in picture.size]
-    # A first step by whole pixels: four times as fast, and nobody sees it at this size.
+    # First reduced by whole pixels: four times as fast, without a visible difference at this size.
     return picture.resize((size[0], size[1]), Image.Resampling.BICUBIC, reducing_gap=2.0)

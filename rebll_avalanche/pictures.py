@@ -68,10 +68,10 @@ def read_picture(path: str | os.PathLike[str]) -> Image.Image:
 
 
 def decode_picture(content: bytes, most_pixels: int = MAX_PIXELS) -> Image.Image:
-    """The same of bytes that somebody has sent.
+    """Decode the content of a picture file.
 
     Args:
-        content: Of a picture file.
+        content: Bytes of the file.
         most_pixels: Larger pictures are refused before they are decoded.
 
     Raises:
@@ -84,10 +84,10 @@ def decode_picture(content: bytes, most_pixels: int = MAX_PIXELS) -> Image.Image
 
 
 def picture_size(content: bytes) -> tuple[int, int]:
-    """Width and height as the head of a picture file says, without decoding it.
+    """Width and height from the header of a picture file, without decoding it.
 
     Raises:
-        PictureError: When it is no picture.
+        PictureError: When it is not a picture.
     """
     try:
         with Image.open(io.BytesIO(content), formats=_formats()) as image:

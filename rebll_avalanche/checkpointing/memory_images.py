@@ -1,4 +1,4 @@
-"""The images that a captured state refers to, kept beside it: it goes on when their files are gone."""
+"""Store the images of a memory with the captured state, so that it can continue without their files."""
 
 from __future__ import annotations
 

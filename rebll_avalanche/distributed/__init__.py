@@ -1,4 +1,4 @@
-"""One run on many processes: what ranks of a ``torch.distributed`` job say to one another.
+"""One run on many processes: communication between the ranks of a ``torch.distributed`` job.
 
-Every function does nothing of the kind in a single process, where results keep their bits.
+In a single process, nothing is communicated and results are unchanged.
 """

@@ -15,7 +15,7 @@ KINDS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 class _Normalise(torch.autograd.Function):
-    """Batch norm with the statistics of all ranks: one message in each direction, torch's own kernels."""
+    """Batch norm with the statistics of all ranks; one message per pass, with torch's own kernels."""
 
     @staticmethod
     def forward(
@@ -36,7 +36,7 @@ class _Normalise(torch.autograd.Function):
             )
         else:
             of_x, of_weight, of_bias = gradient, *torch.zeros_like(mean.expand(2, -1))
-        # Through the statistics, a value moves those of all ranks: by what their mean and spread cost.
+        # Each value also affects the outputs of all ranks, through mean and variance.
         whole = total(torch.stack([of_weight, of_bias])) / count
         slope, offset = (whole * weight * (variance + ctx.eps).rsqrt()).to(mean)
         of_x = of_x - batch_norm(x, mean, variance, slope, offset, eps=ctx.eps)
@@ -62,12 +62,12 @@ def synchronise(model: nn.Module) -> None:
     """Let the batch norms of a model see the batches of all ranks while they train.
 
     Raises:
-        ValueError: Naming a kind of batch norm that is not known here.
+        ValueError: Naming a kind of batch norm that is not supported.
     """
     for module in model.modules():
         if not isinstance(module, nn.modules.batchnorm._BatchNorm) or "forward" in vars(module):
             continue
-        # timm's is a batch norm with two layers behind it.
+        # timm's class is a batch norm followed by two layers.
         with_activation = hasattr(module, "drop") and hasattr(module, "act")
         if type(module) not in KINDS and not with_activation:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""A strategy that learns on several ranks what it would learn on one."""
+"""Run a strategy on several ranks, with the results of a single process."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from rebll_avalanche.distributed.ranks import (
 )
 from rebll_avalanche.protocols import Strategy
 
-# Of Avalanche's own plugins; others that say they can be distributed replay by samplers of their own.
+# Avalanche's plugins that work here; others that claim support use their own samplers.
 SAFE = ("Clock", "EvaluationPlugin", "PeriodicEval")
 OWN = "rebll_avalanche."
 
 
 class RanksPlugin:
-    """Splits batches between ranks and adds their gradients up; :func:`take_part` puts it in front.
+    """Splits batches between ranks and adds up their gradients; added first by :func:`take_part`.
 
     Every loss is this rank's part of the whole: a sum over its own images, divided by the number of labels
     in the batches of all ranks. So the sum of the gradients is the gradient of the whole loss.
     """
 
-    supports_distributed = True  # as Avalanche's own plugins say it
+    supports_distributed = True  # as declared by Avalanche's plugins
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Share the batches; batch norms that have come since see all of them."""
+        """Split the batches, and synchronise batch norms that were added since."""
         synchronise(strategy.model)
         strategy.dataloader = shared(strategy.dataloader)
         sizes = everywhere(len(strategy.experience.dataset))
@@ -49,7 +49,7 @@ class RanksPlugin:
             )
 
     def before_training_epoch(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Make sure that all ranks draw the same order and the same memory images."""
+        """Check that all ranks will draw the same order and the same memory images."""
         if len(set(everywhere(random_numbers.state_hash()))) > 1:
             raise ValueError(
                 "the ranks no longer have the same random numbers: something draws from the global "
@@ -58,7 +58,7 @@ class RanksPlugin:
             )
 
     def before_eval_exp(self, strategy: Strategy, **kwargs: Any) -> None:
-        """Share the images: each is seen by one rank."""
+        """Split the images: each is evaluated by one rank."""
         strategy.dataloader = shared(strategy.dataloader)
 
     def after_backward(self, strategy: Strategy, **kwargs: Any) -> None:
@@ -69,9 +69,9 @@ class RanksPlugin:
 
 
 def take_part(strategy: Strategy) -> None:
-    """Make a strategy one rank's part of a job; nothing in a single process, or the second time.
+    """Prepare a strategy for a distributed job; does nothing in a single process, or when called again.
 
-    All ranks begin with the first one's weights and random numbers.
+    All ranks start with the first one's weights and random state.
 
     Raises:
         ValueError: Naming a backend that cannot be used, or a strategy, plugin or layer that would learn
@@ -97,7 +97,7 @@ def take_part(strategy: Strategy) -> None:
 
 
 def check_joinable(strategy: Strategy) -> None:
-    """Refuse what is not known to learn the same on several ranks.
+    """Refuse parts that were not verified to give the same results on several ranks.
 
     Raises:
         ValueError: Naming it.

@@ -1,4 +1,4 @@
-"""Batches split between ranks: each reads its part of every batch that one process would read."""
+"""Split batches between ranks: each reads its part of every batch of a single process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Share:
     Attributes:
         indices: Its samples.
         example: A sample of the batch: a part may be empty, and still needs a shape.
-        seed: What random transforms in this epoch start from, together with the sample's index.
+        seed: Seed of random transforms in this epoch, combined with the sample's index.
     """
 
     indices: list[int]
@@ -46,7 +46,7 @@ class Shares:
 
 
 class SharedReader:
-    """Reads shares of a data set, and gives every sample random numbers of its own if it draws any."""
+    """Reads shares of a data set; random transforms are seeded per sample."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -81,14 +81,14 @@ class SharedReader:
 
 @dataclass(frozen=True)
 class Nothing:
-    """No samples, but what one would look like."""
+    """An empty share, with an example of a sample."""
 
     example: Any
 
 
 @dataclass(frozen=True)
 class SharedCollate:
-    """Makes batches as another function does, also of no samples at all."""
+    """Wraps a collate function to support empty shares."""
 
     collate: Callable[[Any], Any]
 

@@ -1,4 +1,4 @@
-"""Random numbers that belong to a sample, not to the process that happens to read it."""
+"""Random numbers that depend on the sample, not on the process that reads it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ import torch
 
 
 def state() -> tuple[Any, ...]:
-    """Where torch's, numpy's and Python's generators of the CPU are."""
+    """State of the CPU generators of torch, NumPy and Python."""
     return torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
 
 
 def set_state(saved: tuple[Any, ...]) -> None:
-    """Go back to a :func:`state`."""
+    """Restore a :func:`state`."""
     torch.set_rng_state(saved[0])
     np.random.set_state(saved[1])  # noqa: NPY002
     random.setstate(saved[2])
 
 
 def state_hash() -> str:
-    """A short text that differs when a generator does."""
+    """A hash of the state."""
     of_torch, of_numpy, of_python = state()
     text = f"{of_numpy[1].tobytes()!r}{of_numpy[2:]}{of_python}"
     return hashlib.blake2b(of_torch.numpy().tobytes() + text.encode(), digest_size=8).hexdigest()
 
 
 def glimpse() -> int:
-    """A number that the generator would give now, without taking it."""
+    """The next number of the generator, without advancing it."""
     copy = torch.Generator()
     copy.set_state(torch.get_rng_state())
     return int(torch.randint(2**62, (), generator=copy))
@@ -40,7 +40,7 @@ def glimpse() -> int:
 
 @contextmanager
 def own_numbers(seed: int, *key: int) -> Iterator[None]:
-    """Draw from generators seeded by a key, and leave the process's own as they were."""
+    """Seed the generators by a key inside the block, and restore them afterwards."""
     saved = state()
     text = ",".join(map(str, (seed, *key))).encode()
     number = int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "little")

@@ -1,4 +1,4 @@
-"""Ranks: who this process is, and the few things that all of them must agree on."""
+"""The ranks of a job: start, identity, and collective operations."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rebll_avalanche.errors import LostRankError
 
 Result = TypeVar("Result")
 
-# How long ranks wait for the first to read pictures into a cache; a rank that ends is noticed at once.
+# How long ranks wait for the first to fill a cache; a rank that ends is noticed at once.
 PATIENCE = timedelta(hours=12)
 
 
 def start() -> bool:
     """Join the job that ``torchrun``, or a launcher like it, has started this process for.
 
-    Tensors on the CPU travel by gloo, those on GPUs by nccl; each rank gets the GPU of its number.
+    CPU tensors are sent by gloo, GPU tensors by nccl; each rank uses the GPU of its local number.
 
     Returns:
         Whether this process is one of a job.
@@ -42,14 +42,14 @@ def start() -> bool:
 
     several = int(os.environ.get("GROUP_WORLD_SIZE", "1")) > 1
     if several and store_is_kept() and os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0":
-        # A machine that comes back is not let in, and each counts its own restarts: ranks would never meet.
+        # A restarted machine cannot rejoin, since each counts its own restarts.
         raise ValueError(
             "on several machines, --max-restarts needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in the "
             "environment of torchrun on each of them; set it, or leave --max-restarts out"
         )
     store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
     if store_is_kept():
-        # Over restarts: a rank could find the address of one that died.
+        # Per restart: otherwise a rank could find the address of a dead one.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         store = PrefixStore(f"attempt-{attempt}", store)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
@@ -62,17 +62,17 @@ def launched() -> bool:
 
 
 def store_is_kept() -> bool:
-    """Whether ``torchrun`` itself holds the store by which ranks find each other, and not the first rank."""
+    """Whether ``torchrun`` hosts the rendezvous store, rather than the first rank."""
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 def active() -> bool:
-    """Whether this process is one of a job, even if the only one."""
+    """Whether this process belongs to a job, possibly of one process."""
     return dist.is_available() and dist.is_initialized()
 
 
 def check_backend() -> None:
-    """Refuse a job that somebody has begun for GPUs alone: counts, scores and random numbers are on the CPU.
+    """Refuse a job without a CPU backend: counts, scores and random states are on the CPU.
 
     Raises:
         ValueError: Naming its backend.
@@ -91,7 +91,7 @@ def rank() -> int:
 
 
 def world_size() -> int:
-    """How many processes learn together."""
+    """Number of processes of the job."""
     return dist.get_world_size() if active() else 1
 
 
@@ -101,7 +101,7 @@ def is_first() -> bool:
 
 
 def share_of(count: int) -> slice:
-    """Which of ``count`` things in a row are this rank's; parts differ by one in length at most."""
+    """This rank's slice of ``count`` items; slices differ in length by at most one."""
     ranks, mine = world_size(), rank()
     return slice(count * mine // ranks, count * (mine + 1) // ranks)
 
@@ -121,7 +121,7 @@ def total_of(count: int) -> int:
 
 
 def everywhere(value: Result) -> list[Result]:
-    """What each rank has, in order of ranks."""
+    """The values of all ranks, in order."""
     if not active():
         return [value]
     found: list[Any] = [None] * world_size()
@@ -130,15 +130,15 @@ def everywhere(value: Result) -> list[Result]:
 
 
 def joined(rows: Tensor) -> Tensor:
-    """The rows of all ranks, in order of ranks."""
+    """The rows of all ranks, in order."""
     return torch.cat(everywhere(rows)) if active() else rows
 
 
 def from_first(work: Callable[[], Result]) -> Result:
-    """Let the first rank do something for all.
+    """Call a function on the first rank, and return its result on all.
 
     Raises:
-        Exception: What the first rank has met, on every rank.
+        Exception: The first rank's exception, on every rank.
     """
     if not active():
         return work()
@@ -156,7 +156,7 @@ def from_first(work: Callable[[], Result]) -> Result:
 
 
 def first_alone(work: Callable[[], Result]) -> Result:
-    """Do something on every rank, on the others when the first is done and has filled the caches."""
+    """Call a function on the first rank, which fills the caches, and then on the others."""
     if not active():
         return work()
     done: list[Result] = []
@@ -169,7 +169,7 @@ def first_alone(work: Callable[[], Result]) -> Result:
 
 
 def take_from_first(tensors: list[Tensor]) -> None:
-    """Overwrite tensors by those of the first rank."""
+    """Overwrite tensors with those of the first rank."""
     if active():
         for tensor in tensors:
             _ask(dist.broadcast, tensor.detach(), 0)
@@ -193,7 +193,7 @@ def sum_in_place(tensors: list[Tensor]) -> None:
 def _ask(collective: Callable[..., Any], *arguments: Any) -> None:
     try:
         collective(*arguments)
-    except RuntimeError as error:  # how gloo and nccl report that a peer is gone
+    except RuntimeError as error:  # how gloo and nccl report a lost peer
         raise LostRankError(
             f"rank {rank()} of {world_size()} has lost another process of this job, which has ended or is "
             "out of reach; the same command goes on from the last finished epoch, and torchrun "

@@ -28,14 +28,14 @@ RUNNING, FINISHED, STOPPED, FAILED = "running", "finished", "stopped early", "fa
 
 @dataclass(frozen=True)
 class Search:
-    """What to look for.
+    """Settings of a search.
 
     Attributes:
         config: All other settings; evaluated on the "valid" stream.
         space: The settings to choose, and between which values.
         metric: "last" or "average" mAP.
-        stop_after: Trials may be stopped after this many experiences, twice as many, and so on; by default
-            none is: the first experiences say little about the last.
+        stop_after: Trials may be stopped after this many experiences, twice as many, and so on; by default,
+            none is, because early results predict the last poorly.
     """
 
     config: Config
@@ -59,7 +59,7 @@ class Search:
         return Config.from_dict(plain)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, to recognise the same search."""
+        """Plain values, which identify the search."""
         space = {key: asdict(choice) for key, choice in self.space.items()}
         for choice in space.values():
             choice["values"] = list(choice["values"])
@@ -89,7 +89,7 @@ class Trial:
 
     @property
     def folder(self) -> str:
-        """Of its run, in the folder of the search; trials of the same settings share it."""
+        """Run folder, relative to that of the search; trials with equal settings share it."""
         text = json.dumps(self.point, sort_keys=True)
         return f"{RUNS}/{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
@@ -104,9 +104,9 @@ class Trials:
     """The trials of a search and their file.
 
     Attributes:
-        search: Whose they are.
+        search: The search.
         root: Folder of the search.
-        rows: In order of their beginning.
+        rows: The trials, in order of their start.
     """
 
     search: Search
@@ -115,7 +115,7 @@ class Trials:
 
     @classmethod
     def read(cls, search: Search, root: Path) -> Trials:
-        """Take up a search, or begin one.
+        """Resume a search, or begin one.
 
         Raises:
             ChangedError: When the folder belongs to another search.
@@ -167,11 +167,11 @@ class Trials:
         write_text(self.root / TRIALS, text.getvalue())
 
     def score(self, row: Trial) -> float:
-        """What the search makes as large as it can."""
+        """The score that the search maximises."""
         return float(getattr(row, METRICS[self.search.metric]))
 
     def best_first(self) -> list[Trial]:
-        """The trials that have learned all experiences."""
+        """The finished trials, best first."""
         whole = [row for row in self.rows if row.state == FINISHED]
         return sorted(whole, key=self.score, reverse=True)
 
