@@ -6,8 +6,9 @@
 ``speed`` gives ratios within one run: seconds of 8 clients that send one picture at a time over those of a
 loop of ``learner.predict`` (the best of some rounds each, in turn); the 99th percentile of answers to one
 client while a lesson is learned over that without. ``memory`` gives the megabytes of the server while 8
-clients send requests, without pages of files, which the system may drop and read again at any time. The server listens on the loopback address and ends with the measurement. Without
-``--images``, pictures are noise.
+clients send requests, without pages of files, which the system may drop and read again at any time. The
+server listens on the loopback address and ends with the measurement. Without ``--images``, pictures are
+noise.
 """
 
 from __future__ import annotations
