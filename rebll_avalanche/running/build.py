@@ -63,7 +63,10 @@ def _benchmark(
         options["features"] = feature_maker(config, spread)
     if config.name == "scenes":
         if "test_size" in given:
-            given["test_size"] = int(given["test_size"])
+            size = given[
+                "test_size"
+            ]  # a fraction for other data sets; what is no number is refused there
+            given["test_size"] = int(size) if float(size).is_integer() else size
         return benchmarks.MultiLabelScenes(scenario, **given, **options)
     options |= {"image_cache": config.image_cache, "on_error": config.on_error}
     if config.features:
