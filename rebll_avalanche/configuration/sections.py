@@ -16,15 +16,6 @@ def _at_least(owner: Any, section: str, **bounds: float) -> None:
             raise ValueError(f"{section}.{name} must be at least {bound:g}, got {value}")
 
 
-# Settings that not every data set has, by the names of those that do.
-TAKEN_BY = {
-    "root": ("voc", "coco", "csv"),
-    "labels": ("csv",),
-    "train_size": ("scenes",),
-    "test_size": ("scenes", "csv"),
-}
-
-
 @dataclass(frozen=True)
 class BenchmarkConfig:
     """The data set and how its classes are split into experiences.
@@ -91,13 +82,6 @@ class BenchmarkConfig:
             )
         _at_least(self, "benchmark", image_size=8, train_size=1, test_size=0, validation_size=0)
         _at_least(self, "benchmark", experiences=1, return_chance=0, images_per_class=1)
-        for setting, names in TAKEN_BY.items():
-            value = getattr(self, setting)
-            if self.name not in names and value is not None:
-                raise ValueError(
-                    f"benchmark.{setting} is for {' and '.join(names)}, not for {self.name!r}, got "
-                    f"{brief(value)}; set benchmark.name, or leave {setting} out"
-                )
         if self.name == "csv" and (self.labels is None or self.root is None):
             raise ValueError(
                 "the benchmark 'csv' needs benchmark.labels (the table) and benchmark.root "

@@ -29,15 +29,6 @@ from rebll_avalanche.plain_yaml import load
         ({"training": {"optimizer": "adm"}}, r"cannot be 'adm'; choose adam, adamw, sgd"),
         ({"benchmark": {"scenario": None}}, r"benchmark\.scenario cannot be None; it must be str"),
         ({"benchmark": {"class_order": 0.5}}, r"cannot be 0\.5; it must be str or int"),
-        (
-            {"benchmark": {"root": "photos"}},
-            r"benchmark\.root is for voc and coco and csv, not .*scenes",
-        ),
-        ({"benchmark": {"name": "voc", "labels": "a.csv"}}, r"labels is for csv, not for 'voc'"),
-        (
-            {"benchmark": {"name": "coco", "train_size": 9}},
-            r"train_size is for scenes, not for 'coco'",
-        ),
         ({"evaluation": {"thresholds": [0.5, "x"]}}, r"cannot be 'x'; it must be float"),
         ({"method": 3}, "method must hold a name and parameters, .*got 3"),
         ({"method": {"name": 3}}, r"method\.name cannot be 3; it must be str"),
@@ -98,9 +89,7 @@ def test_numbers_as_people_write_them() -> None:
     assert load("[1e-4x, e5, v1e5]", exponents=True) == ["1e-4x", "e5", "v1e5"]
     config, _ = parse_settings(["--benchmark.class_order", "3"], prog="rebll run")
     assert config.benchmark.class_order == 3  # a seed, as the text of the option says
-    config, _ = parse_settings(
-        ["--benchmark.name", "voc", "--benchmark.root", "my data #1"], prog="rebll run"
-    )
+    config, _ = parse_settings(["--benchmark.root", "my data #1"], prog="rebll run")
     assert config.benchmark.root == "my data #1"
 
 
