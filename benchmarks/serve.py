@@ -6,8 +6,9 @@
 ``speed`` gives ratios within one run: seconds of 8 clients that send one picture at a time over those of a
 loop of ``learner.predict`` (the best of some rounds each, in turn); the 99th percentile of answers to one
 client while a lesson is learned over that without. ``memory`` gives the megabytes of the server while 8
-clients send requests. The server listens on the loopback address and ends with the measurement. Without
-``--images``, pictures are noise.
+clients send requests, without pages of files, which the system may drop and read again at any time. The
+server listens on the loopback address and ends with the measurement. Without ``--images``, pictures are
+noise.
 """
 
 from __future__ import annotations
@@ -166,7 +167,9 @@ def main() -> None:
             try:
                 assert server.stdout is not None
                 address = server.stdout.readline().strip()
-                with httpx.Client(base_url=address, timeout=600) as client:
+                # The server closes what has been idle for five seconds.
+                limits = httpx.Limits(keepalive_expiry=2)
+                with httpx.Client(base_url=address, timeout=600, limits=limits) as client:
                     if arguments.part == "speed":
                         rows = speed(client, learner, contents, arguments)
                     else:
@@ -191,7 +194,8 @@ def write(path: Path, part: str, rows: dict[str, float]) -> None:
 
 
 def _megabytes(process: psutil.Process) -> float:
-    return float(process.memory_info().rss / (1 << 20))
+    found = process.memory_info()
+    return float((found.rss - getattr(found, "shared", 0)) / (1 << 20))
 
 
 def _p99(seconds: Sequence[float]) -> float:

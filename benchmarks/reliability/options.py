@@ -4,7 +4,7 @@
 
 The options are read from the parsers themselves. A value is accepted, or refused with exit code 1 or 2
 and one line; anything else (a traceback, several lines, no end within the time limit) is printed, and
-makes the exit code 1. Counts are also written to ``options.csv``.
+makes the exit code 1. The row of every command that is tried is written to ``options.csv``.
 """
 
 from __future__ import annotations
@@ -239,7 +239,11 @@ def main() -> int:
     import torch
 
     torch.set_num_threads(1)
-    found: list[tuple[Any, ...]] = [("command", "tried", *ENDS)]
+    found: dict[str, list[Any]] = {}
+    if arguments.counts.exists():  # the rows of other commands stay
+        with arguments.counts.open(newline="") as stream:
+            found = {row[0]: row for row in list(csv.reader(stream))[1:]}
+    bad = 0
     try:
         place = prepared(root)
         for name in VALID:
@@ -251,13 +255,16 @@ def main() -> int:
                 counts[end] += 1
                 if end in BAD:
                     print(f"{end}: rebll {command}, {what}\n{said[-1500:]}", flush=True)
-            found.append((command, counts.total(), *(counts[end] for end in ENDS)))
-            print(dict(zip(found[0], found[-1], strict=True)), flush=True)
+            found[command] = [command, counts.total(), *(counts[end] for end in ENDS)]
+            print(command, dict(counts), flush=True)
+            bad += sum(counts[end] for end in BAD)
+            rows = [found[name] for name in VALID if name in found]
             with arguments.counts.open("w", newline="") as stream:
-                csv.writer(stream, lineterminator="\n").writerows(found)
+                writer = csv.writer(stream, lineterminator="\n")
+                writer.writerows([["command", "tried", *ENDS], *rows])
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    return 1 if any(sum(row[4:]) for row in found[1:]) else 0
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":

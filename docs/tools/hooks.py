@@ -36,6 +36,7 @@ TAKEN_OVER = [
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s:]+)(#[^)]*)?\)")
 _FIGURE = re.compile(r"!\[([^\]]*)\]\((?:\.\./)*figures/([\w-]+)\.svg\)")
 _FLOWCHART = re.compile(r"```mermaid\nflowchart BT\n(.*?)```", flags=re.DOTALL)
+_THIN = '<mspace width="0.167em"/>'
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', flags=re.DOTALL)
 
 
@@ -123,6 +124,7 @@ def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
 def mathml(formula: str, element: str, page: Any) -> str:
     """A formula of LaTeX."""
     try:
-        return convert(html.unescape(formula), display="block" if element == "div" else "inline")
+        shown = convert(html.unescape(formula), display="block" if element == "div" else "inline")
+        return shown.replace("<mi>log</mi>", f"{_THIN}<mi>log</mi>{_THIN}")
     except Exception as error:
         raise PluginError(f"{page.file.src_uri}: cannot show {formula}: {error}") from error

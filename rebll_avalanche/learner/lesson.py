@@ -79,8 +79,8 @@ class Lesson:
             )
         else:
             lines.append(
-                "this method cannot score a picture without having learned from it: thresholds are 0.5, or "
-                "higher where a class would be called in more of these pictures than show it"
+                "this method cannot score a picture without having learned from it: each class's threshold "
+                "is such that about as many of these pictures are called as show it"
             )
         return printable("\n".join(lines))
 

@@ -22,6 +22,15 @@ from rebll_avalanche.running.loggers import build_loggers
 from rebll_avalanche.running.network import feature_maker
 from rebll_avalanche.scenario import JOINT, Scenario
 from rebll_avalanche.strategies import get_method
+from rebll_avalanche.words import brief
+
+# Settings that not every data set has, by the names of those that do.
+TAKEN_BY = {
+    "root": ("voc", "coco", "csv"),
+    "labels": ("csv",),
+    "train_size": ("scenes",),
+    "test_size": ("scenes", "csv"),
+}
 
 
 def build_benchmark(config: Config, spread: Spread | None = None) -> MultiLabelBenchmark:
@@ -42,6 +51,13 @@ def build_benchmark(config: Config, spread: Spread | None = None) -> MultiLabelB
 def _benchmark(
     config: BenchmarkConfig, scenario: str, spread: Spread | None
 ) -> MultiLabelBenchmark:
+    for setting, takers in TAKEN_BY.items():
+        value = getattr(config, setting)
+        if config.name not in takers and value is not None:
+            raise ValueError(
+                f"benchmark.{setting} is for {' and '.join(takers)}, not for {config.name!r}, got "
+                f"{brief(value)}; set benchmark.name, or leave {setting} out"
+            )
     order: Any = config.class_order
     if isinstance(order, str) and "," in order:
         order = [name.strip() for name in order.split(",")]
@@ -63,7 +79,8 @@ def _benchmark(
         options["features"] = feature_maker(config, spread)
     if config.name == "scenes":
         if "test_size" in given:
-            given["test_size"] = int(given["test_size"])
+            size = given["test_size"]  # elsewhere a fraction, so it comes as a float
+            given["test_size"] = int(size) if float(size).is_integer() else size
         return benchmarks.MultiLabelScenes(scenario, **given, **options)
     options |= {"image_cache": config.image_cache, "on_error": config.on_error}
     if config.features:

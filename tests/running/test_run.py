@@ -32,6 +32,7 @@ from rebll_avalanche.models.lanes import LanedViT, LaneHead
 from rebll_avalanche.models.prompts import PromptedViT, PromptHead
 from rebll_avalanche.running import folder as folder_module
 from rebll_avalanche.running import run as run_module
+from rebll_avalanche.running.build import build_benchmark
 from rebll_avalanche.running.folder import locked
 from rebll_avalanche.running.recorder import Recorder
 from rebll_avalanche.running.run import run_experiment
@@ -142,6 +143,24 @@ def test_a_changed_configuration_is_refused_with_the_difference(
     run_experiment(settings(mem_size=6), tmp_path, benchmark=vectors)
     with pytest.raises(ValueError, match=r"method\.mem_size: was 6, is 8"):
         run_experiment(settings(mem_size=8), tmp_path, benchmark=vectors)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"root": "photos"},
+            "benchmark.root is for voc and coco and csv, not for 'scenes', got 'photos'",
+        ),
+        ({"name": "voc", "labels": "a.csv"}, "benchmark.labels is for csv, not for 'voc'"),
+        ({"name": "coco", "train_size": 9}, "benchmark.train_size is for scenes, not for 'coco'"),
+        ({"test_size": 2.5}, "test_size must be a whole number .*, got 2.5"),
+        ({"test_size": float("inf")}, "test_size must be a whole number .*, got inf"),
+    ],
+)
+def test_a_setting_of_another_data_set_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build_benchmark(Config.from_dict({"benchmark": given}))
 
 
 def test_a_folder_in_use_is_refused(
