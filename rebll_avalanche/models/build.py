@@ -143,7 +143,8 @@ def build_model(
         _start_after(getattr(backbone, "network", backbone), start_after)
         mean = std = None  # the part left out normalises the images
     if freeze_until is not None:
-        _freeze_until(getattr(backbone, "network", backbone), freeze_until)
+        for module in modules_until(getattr(backbone, "network", backbone), freeze_until):
+            module.requires_grad_(False)
     if head == "l2p":
         backbone = PromptedViT(getattr(backbone, "network", backbone), **head_options)
         head_options = {"prompt_tokens": backbone.pool.tokens}
@@ -159,12 +160,6 @@ def build_model(
         weights=weights,
         windows=name == "vector",
     )
-
-
-def _freeze_until(network: nn.Module, last: str) -> None:
-    """Freeze all parameters up to and including the module ``last``, in the network's order."""
-    for module in modules_until(network, last):
-        module.requires_grad_(False)
 
 
 def _start_after(network: nn.Module, last: str) -> None:
