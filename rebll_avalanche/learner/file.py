@@ -64,8 +64,8 @@ def read_learner(path: Path) -> dict[str, Any]:
         # Parsers of a damaged or forged file raise many kinds of errors.
         except Exception as error:
             raise DamagedError(
-                f"{path} is no learner, or is damaged ({type(error).__name__}: {str(error)[:200]}); "
-                "take a copy of it, or teach a new one"
+                f"{path} is not a learner's file, or is damaged; restore a copy of it, or teach a new "
+                f"learner. ({type(error).__name__}: {str(error)[:200]})"
             ) from error
 
 

@@ -294,8 +294,8 @@ class Learner:
             self.forget(lesson=last.number)
         elif self._before is None:
             raise RebllError(
-                f"{self.config.method_name} can undo one lesson only: of what it was before others, "
-                "nothing is kept; use copies of the file, or method='closed-form'"
+                f"{self.config.method_name} can undo only the last lesson, because "
+                "no earlier state is kept; use copies of the file, or method='closed-form'"
             )
         else:
             with fitting("what it was before the last lesson"):
@@ -330,8 +330,8 @@ class Learner:
         mine, others = (revising.comparable(each.config) for each in (self, other))
         if mine != others or self._hash() != other._hash():
             raise RebllError(
-                "the two learners differ in method, backbone or options, so their vectors do not go "
-                "together; merge learners that were made in the same way"
+                "the two learners differ in method, backbone or options, so their vectors cannot "
+                "be combined; merge learners that were made in the same way"
             )
         if self._know.taught is None:
             thumbnails = self._know.thumbnails.with_pictures(other._know.thumbnails.pictures)

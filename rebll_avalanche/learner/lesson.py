@@ -178,7 +178,9 @@ class Evaluation:
         lines = [quality_table(self.qualities)]
         lines.append(f"mAP {100 * self.mean_average_precision:.1f} on {self.pictures} pictures")
         if self.learned_pictures:
-            lines.append(f"{self.learned_pictures} of them were learned from, so they prove little")
+            lines.append(
+                f"{self.learned_pictures} of them were learned from, so the quality on them is too high"
+            )
         if self.unknown_classes:
             lines.append(f"left out, because never learned: {', '.join(self.unknown_classes)}")
         return printable("\n".join(lines))

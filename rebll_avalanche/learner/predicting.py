@@ -61,7 +61,7 @@ def build_features(
     found = features.weights_hash()
     if expected_hash not in (None, found):
         raise RebllError(
-            f"this learner was taught with other weights of {wanted.features} than those that are here "
+            f"this learner was taught with other weights of {wanted.features} than those installed here "
             f"({str(expected_hash)[:12]}..., found {found[:12]}...): install what it was "
             f"taught with, or save it with self_contained=True where that is"
         )
@@ -70,8 +70,9 @@ def build_features(
         made = list(features.of(black)[0].shape)
         if made != list(shape):
             raise DamagedError(
-                f"{wanted.features} with these settings makes inputs of shape {made} of a picture, "
-                f"but what was learned takes {list(shape)}; take a copy of the file, or teach a new one"
+                f"{wanted.features} with these settings turns a picture into an input of shape {made}, "
+                f"but the learned head takes {list(shape)}; restore a copy of the file, or teach a new "
+                "learner"
             )
     return features, found
 

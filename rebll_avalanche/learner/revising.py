@@ -181,7 +181,7 @@ def merged(know: Knowledge, other: Knowledge) -> Knowledge:
     mine, theirs = know.require_taught(), other.require_taught()
     if not _same_backbone(mine["strategy"]["model"], theirs["strategy"]["model"]):
         raise RebllError(
-            "the networks of the two learners have other weights, so their vectors do not go together; "
+            "the networks of the two learners have other weights, so their vectors cannot be combined; "
             "merge learners that began with the same weights (the same pretrained= or seed=)"
         )
     wider, columns = know.with_classes(other.columns)

@@ -92,8 +92,8 @@ def fitting(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise DamagedError(
-            f"{what} does not fit this version of rebll-avalanche; take a copy of the file, or teach a "
-            f"new one. ({type(error).__name__}: {str(error)[:200]})"
+            f"{what} does not fit this version of rebll-avalanche; restore a copy of the file, or teach a "
+            f"new learner. ({type(error).__name__}: {str(error)[:200]})"
         ) from error
 
 

@@ -105,7 +105,7 @@ def test_half_a_file_is_refused(file_bytes, tmp_path, keep):
 def test_strangers_are_refused(tmp_path):
     path = tmp_path / "x.rebll"
     path.write_text("file,labels\n")
-    with pytest.raises(DamagedError, match="is no learner"):
+    with pytest.raises(DamagedError, match="is not a learner's file"):
         Learner.load(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("learner.json", "{}")
