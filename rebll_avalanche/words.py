@@ -39,6 +39,15 @@ def brief(value: Any) -> str:
     return shown.repr(value)
 
 
+def many(count: int, one: str) -> str:
+    """A number of things.
+
+    >>> many(1, "picture"), many(2, "class")
+    ('1 picture', '2 classes')
+    """
+    return f"{count} {one}" + ("" if count == 1 else "es" if one.endswith("s") else "s")
+
+
 def check_class_names(names: Any) -> None:
     """Refuse what is not a list of texts; None stands for no names.
 

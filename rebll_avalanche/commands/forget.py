@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from rebll_avalanche.words import many
+
 HELP = """Forget pictures, classes or a lesson, as if they had never been learned, for example: rebll forget
 city.rebll --classes car,bus or --lesson 2 or --images street.jpg. `rebll show` lists lessons and classes."""
 
@@ -27,6 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         learner.forget(images=arguments.images, classes=classes, lesson=arguments.lesson)
     pictures = len({key for each in learner.lessons for key in each.keys})
     print(
-        f"left: {pictures} pictures, {len(learner.class_names)} classes, {len(learner.lessons)} lessons"
+        f"left: {many(pictures, 'picture')}, {many(len(learner.class_names), 'class')}, "
+        f"{many(len(learner.lessons), 'lesson')}"
     )
     return 0

@@ -55,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     problems = Problems()
     files = image_files(arguments.images, sys.stdin, problems)
     rows: list[tuple[Path, dict[str, float]]] = []
+    listened_to = True
     while batch := list(islice(files, BATCH)):
         pictures = problems.read(batch)
         if not pictures:
@@ -67,8 +68,18 @@ def run(arguments: argparse.Namespace) -> int:
                 written = write_maps(model.trained(), picture, path, labels, arguments.cam)
             if arguments.csv is not None:
                 rows.append((path, scores))
-            print(_as_json(path, scores, model, written) if arguments.json
-                  else printable(_as_text(path, scores, model)), flush=True)  # fmt: skip
+            line = (
+                _as_json(path, scores, model, written)
+                if arguments.json
+                else printable(_as_text(path, scores, model))
+            )
+            try:
+                if listened_to:
+                    print(line, flush=True)
+            except BrokenPipeError:
+                if arguments.csv is None:
+                    raise
+                listened_to = False  # as with `| head`; the table is wanted all the same
     if arguments.csv is not None:
         _write_csv(arguments.csv, rows, model)
     return 1 if problems.count else 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rebll_avalanche.learner.quality import ClassQuality
-from rebll_avalanche.words import brief, printable
+from rebll_avalanche.words import brief, many, printable
 
 _LISTS = ("pictures", "new_classes", "known_classes")
 
@@ -62,7 +62,7 @@ class Lesson:
     def __str__(self) -> str:
         new = ", ".join(self.new_classes) or "none"
         lines = [
-            f"lesson {self.number}: {len(self.pictures)} pictures from {self.source} "
+            f"lesson {self.number}: {many(len(self.pictures), 'picture')} from {self.source} "
             f"in {self.seconds:.1f} s; new classes: {new}",
         ]
         if self.read_as:
@@ -176,7 +176,9 @@ class Evaluation:
 
     def __str__(self) -> str:
         lines = [quality_table(self.qualities)]
-        lines.append(f"mAP {100 * self.mean_average_precision:.1f} on {self.pictures} pictures")
+        lines.append(
+            f"mAP {100 * self.mean_average_precision:.1f} on {many(self.pictures, 'picture')}"
+        )
         if self.learned_pictures:
             lines.append(
                 f"{self.learned_pictures} of them were learned from, so the quality on them is too high"
@@ -219,7 +221,7 @@ def overview(learner: Any) -> str:
     for lesson in learner.lessons:
         what = lesson.source
         if lesson.taught_at:  # lessons from a run have no list of pictures
-            what = f"{lesson.taught_at}, {len(lesson.pictures)} pictures from {what}"
+            what = f"{lesson.taught_at}, {many(len(lesson.pictures), 'picture')} from {what}"
         lines.append(f"  {lesson.number}: {what}; new: {', '.join(lesson.new_classes) or 'none'}")
     return printable("\n".join(lines))
 

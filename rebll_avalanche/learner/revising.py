@@ -23,7 +23,7 @@ from rebll_avalanche.learner.reading import known_keys
 from rebll_avalanche.learner.ridge import records_of, ridge_of, with_ridge
 from rebll_avalanche.tables import AnnotationTable
 from rebll_avalanche.tables.table import check_names
-from rebll_avalanche.words import brief
+from rebll_avalanche.words import brief, many
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Correction:
 
     def __str__(self) -> str:
         listed = ", ".join(f"{name} {count}" for name, count in self.changed.items())
-        return f"{self.pictures} pictures, {sum(self.changed.values())} labels changed ({listed or 'none'})"
+        changed = many(sum(self.changed.values()), "label")
+        return f"{many(self.pictures, 'picture')}, {changed} changed ({listed or 'none'})"
 
 
 def corrected(

@@ -22,6 +22,7 @@ from rebll_avalanche.serve.schemas import (
 from rebll_avalanche.serve.service import Change, Job
 from rebll_avalanche.tables import AnnotationTable
 from rebll_avalanche.tables.table import UNKNOWN, check_names
+from rebll_avalanche.words import many
 
 SOURCE = "the browser"
 
@@ -121,7 +122,9 @@ def learn(
 def undo(learner: Learner, job: Job) -> Done:
     """Undo the last lesson."""
     lesson = learner.undo()
-    return Done(message=f"lesson {lesson.number} of {len(lesson.pictures)} pictures was undone")
+    return Done(
+        message=f"lesson {lesson.number} of {many(len(lesson.pictures), 'picture')} was undone"
+    )
 
 
 def rename(old: str, new: str) -> Change:
@@ -140,7 +143,7 @@ def forget(what: Forget) -> Change:
     def change(learner: Learner, job: Job) -> Done:
         if what.pictures is not None:
             learner.forget(images=_by_name(what.pictures))
-            return Done(message=f"{len(what.pictures)} pictures were forgotten")
+            return Done(message=f"forgotten: {many(len(what.pictures), 'picture')}")
         if what.classes is not None:
             learner.forget(classes=what.classes)
             return Done(message=f"forgotten: {', '.join(what.classes)}")

@@ -47,6 +47,18 @@ def test_text_shows_labels_scores_and_threshold(trained_run, pictures, capsys):
     assert "nothing above 1; highest is " in capsys.readouterr().out
 
 
+def test_the_table_is_whole_although_nobody_reads_the_lines(
+    trained_run, pictures, tmp_path, monkeypatch
+):
+    def closed(*_, **__) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("rebll_avalanche.commands.predict.print", closed, raising=False)
+    table = tmp_path / "out.csv"
+    assert cli.main(["predict", str(trained_run), str(pictures), "--csv", str(table)]) == 0
+    assert len(table.read_text().splitlines()) == 3
+
+
 def test_json_has_one_object_per_image_even_if_named_twice(
     trained_run, pictures, monkeypatch, capsys
 ):

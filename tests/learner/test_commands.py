@@ -140,7 +140,7 @@ def test_the_table_of_an_audit_can_be_edited_and_given_back(city, tmp_path, caps
         writer.writeheader()
         writer.writerows(rows)
     assert main(["correct", str(city), str(doubts)]) == 0
-    assert "1 labels changed (red 1)" in capsys.readouterr().out
+    assert "1 label changed (red 1)" in capsys.readouterr().out
     left = [(each.picture, each.name) for each in Learner.load(city).audit(None)]
     assert ("march0.png", "red") not in left
 

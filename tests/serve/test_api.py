@@ -74,7 +74,7 @@ def test_rename_correct_and_forget(client, path):
     assert names_of(client) == ["crimson", "blue"]
     wrong = {"picture": "1.png", "name": "crimson", "present": False}
     answer = client.post("/api/correct", json={"corrections": [wrong]})
-    assert "1 labels changed" in answer.json()["result"]["message"]
+    assert "1 label changed" in answer.json()["result"]["message"]
     suspects = client.get("/api/audit").json()
     assert ("1.png", "crimson", False) in [
         (each["picture"]["name"], each["name"], each["present"]) for each in suspects
@@ -190,7 +190,7 @@ def test_two_pictures_of_one_name_are_told_apart(client, scenes):
     assert left == [["b"], ["image.jpg", "b"]]
     right = {"picture": second, "name": "red", "present": False}
     answer = client.post("/api/correct", json={"corrections": [right]})
-    assert "1 labels changed" in answer.json()["result"]["message"]
+    assert "1 label changed" in answer.json()["result"]["message"]
 
 
 def test_suggestions_maps_and_the_file(client, scenes):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rebll_avalanche import Learner
+from rebll_avalanche.words import many
 
 sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect
@@ -87,7 +88,7 @@ def says(page, text: str) -> None:
 
 def look(page, files) -> None:
     page.locator("#look-files").set_input_files(files)
-    says(page, f"{len(files)} pictures looked at")
+    says(page, f"{many(len(files), 'picture')} looked at")
 
 
 def test_teach_see_and_take_back(tab, sent):
@@ -206,10 +207,27 @@ def test_doubts_are_answered_with_y_and_n(tab, address, path):
     page.get_by_role("button", name="Go through them").click()
     expect(question).to_contain_text("left.")
     asked = question.inner_text()
-    page.keyboard.press("y" if "label says yes" in asked else "n")
+    right, wrong = ("y", "n") if "label says yes" in asked else ("n", "y")
+    page.keyboard.press(right)
     says(page, "the label was right")
     page.get_by_role("button", name="Go through them").click()
     expect(question).not_to_have_text(asked)
+    assert all(was not in question.inner_text() for was in (asked, "Back"))
+
+    def labels() -> list:
+        return sorted((s.picture, s.name, s.present) for s in Learner.load(path).audit(None))
+
+    before, asked = labels(), question.inner_text()
+    page.keyboard.press("n" if "label says yes" in asked else "y")  # a slip
+    says(page, " now.")
+    assert labels() != before
+    page.keyboard.press("b")
+    expect(question).to_contain_text(f"says {'no' if 'label says yes' in asked else 'yes'}")
+    page.keyboard.press("y" if "label says yes" in asked else "n")
+    expect(page.locator("#message")).to_contain_text(
+        f"{'present' if 'label says yes' in asked else 'absent'} now."
+    )
+    assert labels() == before
 
 
 def test_two_tabs_see_each_others_changes(tab, sent):
@@ -227,7 +245,7 @@ def test_two_tabs_see_each_others_changes(tab, sent):
     says(other, "forgotten: blue")
     other.locator("#lessons summary").click()
     other.get_by_role("button", name="Forget 3.png", exact=True).click()
-    says(other, "1 pictures were forgotten")
+    says(other, "forgotten: 1 picture")
     go(other, "Look")
     expect(other.locator("#look-cards .chip")).to_contain_text("crimson")
     # A name that is gone meanwhile is refused with a sentence, and the page goes on.
@@ -279,6 +297,20 @@ def test_the_keyboard_alone_is_enough(tab, sent):
     tab_to("Learn")
     page.keyboard.press("Enter")
     says(page, "Learned lesson 1")
+
+
+def test_what_is_said_is_in_sight_on_a_long_page(tab, sent):
+    page = tab(viewport=PHONE)
+    go(page, "Teach")
+    broken = {"name": "broken.png", "mimeType": "image/png", "buffer": b"none"}
+    page.locator("#teach-files").set_input_files([broken, *(sent(["red"], i) for i in range(4))])
+    says(page, "5 pictures in the tray")
+    page.locator("#tray > li").last.locator(".chip", has_text="red").click()
+    page.locator("#tray > li").last.scroll_into_view_if_needed()
+    page.get_by_role("button", name="Learn").click()
+    says(page, "broken.png")
+    expect(page.locator("h1")).not_to_be_in_viewport()
+    expect(page.locator("#message")).to_be_in_viewport()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,5 +1,5 @@
 import { api } from "./api.js";
-import { byId, careful, element, say } from "./dom.js";
+import { byId, careful, element, many, say } from "./dom.js";
 import { learnedImage } from "./pictures.js";
 import { made, onChange, state } from "./state.js";
 
@@ -26,7 +26,7 @@ function draw() {
 }
 
 export const sentence = ({ number, taught_at: when, pictures, new_classes: fresh, known_classes: old }) =>
-  `Lesson ${number}${when ? `, ${new Date(when).toLocaleString()}` : ""}: ${pictures.length} pictures` +
+  `Lesson ${number}${when ? `, ${new Date(when).toLocaleString()}` : ""}: ${many(pictures.length, "picture")}` +
   (fresh.length ? `; new: ${fresh.join(", ")}` : "") + (old.length ? `; more of: ${old.join(", ")}` : "");
 
 function lesson(each) {

@@ -28,6 +28,7 @@ export const careful = (action) => async (...given) => {
   }
 };
 
+export const many = (count, one) => `${count} ${one}${count === 1 ? "" : one.endsWith("s") ? "es" : "s"}`;
 export const percent = (number) => (number === null || number === undefined ? "–" : (100 * number).toFixed(1));
 
 export function save(blob, name) {

@@ -1,7 +1,7 @@
 import { api } from "./api.js";
 import { goThrough } from "./audit.js";
 import { sentence } from "./back.js";
-import { byId, careful, element, percent, save, table } from "./dom.js";
+import { byId, careful, element, many, percent, save, table } from "./dom.js";
 import { learnedImage } from "./pictures.js";
 import { onChange, state } from "./state.js";
 
@@ -20,8 +20,6 @@ export function start() {
   byId("download").addEventListener("click", careful(async () => save(await api.file(), "learner.rebll")));
   onChange(draw);
 }
-
-const many = (count, one) => `${count} ${one}${count === 1 ? "" : one.endsWith("s") ? "es" : "s"}`;
 
 function draw() {
   const { classes, lessons, about } = state;

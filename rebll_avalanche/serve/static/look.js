@@ -1,5 +1,5 @@
 import { api, groups } from "./api.js";
-import { byId, careful, element, percent, save, say, takesPictures } from "./dom.js";
+import { byId, careful, element, many, percent, save, say, takesPictures } from "./dom.js";
 import { Picture } from "./pictures.js";
 import { known, refresh, state } from "./state.js";
 import { addToTray, inTray, onTray } from "./teach.js";
@@ -44,7 +44,7 @@ export async function answerAll() {
       if (!waiting.length) break;
       say(`Looking at picture ${pictures.length - waiting.length + 1} of ${pictures.length} …`);
       await answer(waiting.slice(0, AT_ONCE));
-      if (waiting.length <= AT_ONCE) say(`${pictures.length} pictures looked at.`);
+      if (waiting.length <= AT_ONCE) say(`${many(pictures.length, "picture")} looked at.`);
     }
   } finally {
     answering = false;
@@ -132,7 +132,7 @@ async function suggest() {
     addToTray(candidates.slice(0, HELPFUL));
     return;
   }
-  say(`Choosing among ${candidates.length} pictures …`);
+  say(`Choosing among ${many(candidates.length, "picture")} …`);
   const found = [];
   let first = 0;
   for (const files of await groups(candidates.map((picture) => picture.file))) {

@@ -1,5 +1,5 @@
 import { api, groups } from "./api.js";
-import { byId, careful, element, percent, say, table, takesPictures } from "./dom.js";
+import { byId, careful, element, many, percent, say, table, takesPictures } from "./dom.js";
 import { Picture } from "./pictures.js";
 import { known, onChange, refresh } from "./state.js";
 import { above } from "./thresholds.js";
@@ -33,7 +33,7 @@ export function start() {
 
 export function addToTray(pictures) {
   putInTray([...tray, ...pictures.filter((picture) => !inTray(picture))]);
-  say(`${tray.length} pictures in the tray.`);
+  say(`${many(tray.length, "picture")} in the tray.`);
 }
 
 function putInTray(pictures) {
@@ -159,7 +159,7 @@ function showLesson({ lesson, before, known_pictures: again }) {
       + (again ? ` Before the lesson, ${again} of them had been learned already: these were easy then.` : "")
     : "This method cannot score what it has learned from: keep some pictures aside and look at them.";
   byId("lesson-result").replaceChildren(
-    element("h3", {}, `Lesson ${lesson.number}: ${lesson.pictures.length} pictures`),
+    element("h3", {}, `Lesson ${lesson.number}: ${many(lesson.pictures.length, "picture")}`),
     ...(rows.length ? [element("div", { className: "wide", tabIndex: 0, role: "region", "aria-label": "Quality of the lesson" }, table(header, rows))] : []),
     element("p", { className: "hint" }, note));
 }
