@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch.nn.functional import mse_loss
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.labels import annotated
 from rebll_avalanche.models.agcn import GrowingAGCN
 from rebll_avalanche.plugins.akd import AKDPlugin
@@ -79,6 +80,7 @@ class AGCNPlugin(AKDPlugin):
         relationship_weight: float = 1000.0,
         soft_labels: SoftLabels = "softmax",
     ) -> None:
+        check_number("classification_weight", classification_weight, 0, 1)
         super().__init__(alpha=0.0, lambda_akd=classification_weight)
         check_not_negative(relationship_weight=relationship_weight)
         self.relationship_weight = relationship_weight

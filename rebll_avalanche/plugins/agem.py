@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from avalanche.training.plugins import AGEMPlugin
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.protocols import Strategy
 
 
@@ -24,6 +25,8 @@ class DrawingAGEMPlugin(AGEMPlugin):
     """
 
     def __init__(self, mem_size: int = 40, sample_size: int = 64) -> None:
+        check_number("mem_size", mem_size, 1, whole=True)
+        check_number("sample_size", sample_size, 1, whole=True)
         super().__init__(mem_size, sample_size)
 
     def sample_from_memory(self) -> Any:

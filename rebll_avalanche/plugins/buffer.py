@@ -7,6 +7,7 @@ from typing import Any
 from avalanche.training.plugins import SupervisedPlugin
 from avalanche.training.storage_policy import ExemplarsBuffer
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.labels import label_matrix
 from rebll_avalanche.memory.sampling import SamplingPolicy, build_policy, chosen_rows
 from rebll_avalanche.protocols import Experience, Strategy
@@ -23,6 +24,7 @@ class PolicyBuffer(ExemplarsBuffer):
     buffer: Any
 
     def __init__(self, max_size: int, policy: str | SamplingPolicy = "reservoir") -> None:
+        check_number("max_size", max_size, 0, whole=True)
         super().__init__(max_size)
         self.policy = build_policy(policy)
 
@@ -52,6 +54,7 @@ class SharedBudgetPlugin(SupervisedPlugin, supports_distributed=True):  # type: 
 
     def __init__(self, mem_size: int = 40) -> None:
         super().__init__()
+        check_number("mem_size", mem_size, 1, whole=True)
         self.mem_size = mem_size
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:

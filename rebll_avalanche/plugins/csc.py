@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.labels import annotated
 from rebll_avalanche.plugins.akd import AKDPlugin
 from rebll_avalanche.plugins.options import Reduction, check_not_negative
@@ -59,6 +60,7 @@ class CSCPlugin(AKDPlugin):
         entropy_classes: EntropyClasses = "old",
         entropy_reduction: Reduction = "class_sum",
     ) -> None:
+        check_number("classification_weight", classification_weight, 0, 1)
         super().__init__(alpha=0.0, lambda_akd=classification_weight)
         check_choice("entropy_classes", entropy_classes, get_args(EntropyClasses))
         check_choice("entropy_reduction", entropy_reduction, get_args(Reduction))

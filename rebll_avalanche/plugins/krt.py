@@ -18,7 +18,7 @@ from rebll_avalanche.models.cross_attention import GrowingCrossAttention
 from rebll_avalanche.models.stages import OutputTap
 from rebll_avalanche.plugins.criterion import check_steerable, install_criterion, restore_criterion
 from rebll_avalanche.plugins.networks import part_of
-from rebll_avalanche.plugins.options import check_not_negative
+from rebll_avalanche.plugins.options import check_not_negative, check_positive
 from rebll_avalanche.plugins.teacher import TaughtPlugin
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Strategy
@@ -97,10 +97,10 @@ class KRTPlugin(TaughtPlugin):
         super().__init__()
         check_not_negative(lambda_token=self.lambda_token, exponent=self.exponent)
         check_number("batch_size_mem", self.batch_size_mem, 1, whole=True)
-        if not 0 <= self.margin < 1:
+        check_not_negative(margin=self.margin)
+        if self.margin >= 1:
             raise ValueError(f"margin must be at least 0 and below 1, got {self.margin}")
-        if self.labels_per_image <= 0:
-            raise ValueError(f"labels_per_image must be positive, got {self.labels_per_image}")
+        check_positive(labels_per_image=self.labels_per_image)
         self.memory = Memory(self.mem_size, self.policy)
         self.terms = LossTerms()
         self.threshold = 0.5

@@ -15,6 +15,7 @@ from rebll_avalanche.labels import annotated, label_matrix, where_unknown
 from rebll_avalanche.losses import bce_loss
 from rebll_avalanche.methods import takes_also
 from rebll_avalanche.plugins.networks import check_learnable
+from rebll_avalanche.plugins.options import check_not_negative, check_positive
 from rebll_avalanche.plugins.teacher import Teacher, share_teacher
 from rebll_avalanche.plugins.terms import LossTerms
 from rebll_avalanche.protocols import Experience, Strategy
@@ -44,11 +45,8 @@ class SigmoidDistillation(RegularizationMethod):
     """
 
     def __init__(self, alpha: float = 1.0, temperature: float = 2.0) -> None:
-        if alpha < 0 or temperature <= 0:
-            raise ValueError(
-                "alpha must not be negative and temperature must be positive, "
-                f"got {alpha} and {temperature}"
-            )
+        check_not_negative(alpha=alpha)
+        check_positive(temperature=temperature)
         self.alpha = alpha
         self.temperature = temperature
         self.teacher = Teacher()

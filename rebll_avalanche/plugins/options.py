@@ -26,3 +26,11 @@ def check_not_negative(**values: float) -> None:
     """Refuse negative numbers, NaN and what is no number."""
     for name, value in values.items():
         check_number(name, value, 0)
+
+
+def check_positive(**values: float) -> None:
+    """Refuse zero as well."""
+    check_not_negative(**values)
+    for name, value in values.items():
+        if value == 0:
+            raise ValueError(f"{name} must be positive, got {value}")

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from avalanche.training.plugins import ReplayPlugin
 from avalanche.training.storage_policy import ExemplarsBuffer, ReservoirSamplingBuffer
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.plugins.relabel import OnlineRelabelPlugin
+from rebll_avalanche.words import brief
 
 
 def masked_replay(*, mem_size: int = 0, replay_weight: float = 1.0) -> OnlineRelabelPlugin | None:
@@ -43,4 +45,7 @@ def buffer_replay(
             ``partial(PolicyBuffer, policy="prs")``.
         mem_size: Number of images kept.
     """
+    if not callable(buffer):
+        raise TypeError(f"buffer must make an Avalanche storage policy, got {brief(buffer)}")
+    check_number("mem_size", mem_size, 0, whole=True)
     return ReplayPlugin(mem_size, storage_policy=buffer(mem_size))

@@ -7,6 +7,7 @@ from typing import Any
 from avalanche.training.plugins import SynapticIntelligencePlugin
 
 from rebll_avalanche.plugins.networks import check_learnable
+from rebll_avalanche.plugins.options import check_not_negative, check_positive
 from rebll_avalanche.protocols import Strategy
 
 
@@ -25,6 +26,8 @@ class CopyingSIPlugin(SynapticIntelligencePlugin):
     """
 
     def __init__(self, *, si_lambda: float = 1e3, eps: float = 1e-7) -> None:
+        check_not_negative(si_lambda=si_lambda)
+        check_positive(eps=eps)
         super().__init__(si_lambda, eps)
 
     def before_training_exp(self, strategy: Strategy, **kwargs: Any) -> None:
