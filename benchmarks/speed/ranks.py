@@ -3,7 +3,9 @@
     python benchmarks/speed/ranks.py [--parts steps ways messages table]
 
 Bytes are counted, times are measured and need two idle cores; only ratios within a call say something. The
-ideal step is that of one process divided by the number of ranks. A table on Ray is compared with the same in
+ideal step is that of one process divided by the number of ranks; what processes reach that never talk is the
+bound on this machine. "Computing" is the processor time of the thread that trains, without what it waits for.
+A table on Ray is compared with the same in
 processes of this machine, without and with the start of Ray.
 """
 
@@ -13,7 +15,7 @@ import argparse
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,8 @@ from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.configuration.study import Planned
 from rebll_avalanche.distributed.ranks import sum_in_place
 from rebll_avalanche.models import build_model
-from rebll_avalanche.running.processes import run_all
+from rebll_avalanche.process import keep_freed_memory
+from rebll_avalanche.running.processes import Ended, run_all
 from rebll_avalanche.strategies import RebLL
 
 CASES = [("small_cnn", 48, 64), ("tf_efficientnet_lite0", 96, 32)]
@@ -42,8 +45,9 @@ class Meter:
         self.messages = 0
         self.steps = 0
         self.seconds: list[float] = []
+        self.computing: list[float] = []
         self.gradients = 0
-        self._started = 0.0
+        self._started = self._computed = 0.0
         self._inside = False
         if dist.is_initialized():
             plain = dist.all_reduce
@@ -60,13 +64,14 @@ class Meter:
     def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
         """Begin a step."""
         self._inside = strategy.experience.current_experience == 1
-        self._started = time.perf_counter()
+        self._started, self._computed = time.perf_counter(), time.thread_time()
 
     def after_update(self, strategy: Any, **kwargs: Any) -> None:
         """End it."""
         if self._inside:
             self.steps += 1
             self.seconds.append(time.perf_counter() - self._started)
+            self.computing.append(time.thread_time() - self._computed)
             grads = (p.grad for p in strategy.model.parameters() if p.grad is not None)
             self.gradients = sum(grad.numel() * grad.element_size() for grad in grads)
         self._inside = False
@@ -74,6 +79,7 @@ class Meter:
 
 def measure(backbone: str, side: int, batch: int) -> dict[str, Any]:
     """Train two experiences of random images, the second with teacher and memory."""
+    keep_freed_memory()  # as rebll does
     torch.set_num_threads(1)
     torch.manual_seed(0)
     images = torch.rand(batch * STEPS, 3, side, side)
@@ -93,6 +99,7 @@ def measure(backbone: str, side: int, batch: int) -> dict[str, Any]:
         strategy.train(experience)
     return {
         "milliseconds": 1000 * min(meter.seconds),
+        "computing": 1000 * min(meter.computing),
         "gradients": meter.gradients,
         "messages": meter.messages // meter.steps,
         "bytes": {kind: count // meter.steps for kind, count in meter.bytes.items()},
@@ -142,40 +149,48 @@ def time_messages() -> dict[int, float]:
     return found
 
 
-def _rank(rank: int, count: int, folder: str, work: Callable[..., Any], given: Any) -> None:
-    if count:
+def _rank(
+    rank: int, talk: bool, count: int, folder: str, work: Callable[..., Any], given: Any
+) -> None:
+    if talk:
         meeting = f"file://{folder}/meeting"
         dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=count)
     torch.save(work(*given), Path(folder) / f"{rank}.pt")
-    if count:
+    if talk:
         dist.barrier()
 
 
-def on_ranks(count: int, work: Callable[..., Any], *given: Any) -> Any:
-    """What the first of some ranks has found; 0 is a process without a job."""
+def on_ranks(count: int, work: Callable[..., Any], *given: Any, talk: bool = True) -> Any:
+    """What the first of some processes has found, which are ranks of a job if they talk."""
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(_rank, (count, folder, work, given), nprocs=max(count, 1))
+        given = (talk, count, folder, work, given)
+        torch.multiprocessing.spawn(_rank, given, nprocs=count)
         return torch.load(Path(folder) / "0.pt")
 
 
 def print_steps() -> None:
-    """One row per network."""
-    print(
-        "| network | a step of one process, ms | of one rank | of two ranks | of the ideal |",
-        end="",
-    )
-    print(" gradients, kB | sent per step, kB | of which counts and statistics | messages |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for case in CASES:
-        alone, one, two = (on_ranks(count, measure, *case) for count in (0, 1, 2))
-        times = [found["milliseconds"] for found in (alone, one, two)]
-        sent = two["bytes"]
+    """Two tables with one row per network: times of a step and of computing in it; what is sent."""
+    print("| ms | one process | two, half the batch each, not joined | one rank | two ranks |")
+    print("|---|---|---|---|---|")
+    sent = []
+    for name, side, batch in CASES:
+        found = [
+            on_ranks(1, measure, name, side, batch, talk=False),
+            on_ranks(2, measure, name, side, batch // 2, talk=False),
+            on_ranks(1, measure, name, side, batch),
+            on_ranks(2, measure, name, side, batch),
+        ]
+        for what in ("milliseconds", "computing"):
+            print(f"| {name}, {side} px, batch {batch}, {what} |", end="")
+            print(*(f" {each[what]:.1f} |" for each in found), flush=True)
+        sent.append(found[-1])
+    print("\n| kB per step | gradients | sent | of which counts and statistics | messages |")
+    print("|---|---|---|---|---|")
+    for (name, *_), two in zip(CASES, sent, strict=True):
+        bytes_ = two["bytes"]
         print(
-            f"| {case[0]}, {case[1]} px, batch {case[2]} |",
-            *(f"{value:.1f} |" for value in times),
-            f"{times[2] / (times[0] / 2):.2f} | {two['gradients'] / 1000:.1f} |",
-            f"{sum(sent.values()) / 1000:.1f} | {sent['counts and statistics'] / 1000:.1f} |",
-            f"{two['messages']} |",
+            f"| {name} | {two['gradients'] / 1000:.1f} | {sum(bytes_.values()) / 1000:.1f} |",
+            f"{bytes_['counts and statistics'] / 1000:.1f} | {two['messages']} |",
             flush=True,
         )
 
@@ -195,6 +210,12 @@ def print_messages() -> None:
         print(f"| {size} | {value:.3f} |", flush=True)
 
 
+def _check(ends: Iterable[Ended]) -> None:
+    for end in ends:
+        if end.kind:
+            raise RuntimeError(f"{end.planned.name}: {end.kind}: {end.error}")
+
+
 def print_table() -> None:
     """The same four runs in processes of this machine and on Ray, two at a time."""
     from ray.cluster_utils import Cluster
@@ -208,13 +229,12 @@ def print_table() -> None:
     ]
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        assert not any(end.kind for end in run_all(planned, Path(folder, "a"), jobs=2, threads=1))
+        _check(run_all(planned, Path(folder, "a"), jobs=2, threads=1))
         alone = time.perf_counter() - started
         started = time.perf_counter()
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
         begun = time.perf_counter()
-        root, address = Path(folder, "b"), cluster.address
-        assert not any(end.kind for end in run_all_on_ray(planned, root, address=address))
+        _check(run_all_on_ray(planned, Path(folder, "b"), address=cluster.address))
         ended = time.perf_counter()
         cluster.shutdown()
     print("\n| four runs, two at a time | s |\n|---|---|")

@@ -31,31 +31,36 @@ class _Normalise(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor, None]:
         x, weight, mean, variance, count = ctx.saved_tensors
         if len(x):
-            of_x, of_weight, of_bias = torch.ops.aten.native_batch_norm_backward(
-                gradient, x, weight, mean, variance, None, None, False, ctx.eps, [True] * 3
+            _, of_weight, of_bias = torch.ops.aten.native_batch_norm_backward(
+                gradient, x, weight, mean, variance, None, None, False, ctx.eps, [False, True, True]
             )
         else:
-            of_x, of_weight, of_bias = gradient, *torch.zeros_like(mean.expand(2, -1))
+            of_weight, of_bias = torch.zeros_like(mean.expand(2, -1))
         # Each value also affects the outputs of all ranks, through mean and variance.
         whole = total(torch.stack([of_weight, of_bias])) / count
-        slope, offset = (whole * weight * (variance + ctx.eps).rsqrt()).to(mean)
-        of_x = of_x - batch_norm(x, mean, variance, slope, offset, eps=ctx.eps)
+        scale = weight * (variance + ctx.eps).rsqrt()
+        slope, offset = (whole * -scale).to(mean)
+        # Both parts in two passes over the map: what they read and write is what they cost.
+        of_x = batch_norm(x, mean, variance, slope, offset, eps=ctx.eps)
+        of_x.addcmul_(gradient, scale.to(mean).view(-1, *[1] * (x.ndim - 2)))
         return of_x, of_weight, of_bias, None
 
 
 def _statistics(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, variance and number of values per channel, over all ranks."""
-    kind, channels = torch.promote_types(x.dtype, torch.float32), x.shape[1]
-    mean, variance = torch.zeros(2, channels, dtype=torch.float64, device=x.device)
+    channels = x.shape[1]
+    # Doubles, because the mean square and the square of the mean may nearly be equal.
+    sums = torch.zeros(2 * channels + 1, dtype=torch.float64, device=x.device)
     if len(x):
         found = torch.batch_norm_update_stats(x, None, None, 0.0)
         mean, variance = (each.double() for each in found)
-    mine = mean.new_tensor([x.numel() // channels])
-    # Doubles, because the mean square and the square of the mean may nearly be equal.
-    sums = total(torch.cat([mean * mine, (variance + mean.square()) * mine, mine]))
-    count = sums[-1]
-    mean, square = (sums[:-1] / count).view(2, channels)
-    return mean.to(kind), (square - mean.square()).clamp(min=0).to(kind), count.to(kind)
+        sums = torch.cat([mean, mean.square().add_(variance), mean.new_ones(1)])
+        sums.mul_(x.numel() // channels)
+    sums = total(sums)
+    mean, square = sums[:-1].div_(sums[-1]).view(2, channels)
+    variance = square.sub_(mean.square()).clamp_(min=0)
+    kind = torch.promote_types(x.dtype, torch.float32)
+    return mean.to(kind), variance.to(kind), sums[-1].to(kind)
 
 
 def synchronise(model: nn.Module) -> None:

@@ -134,12 +134,12 @@ def test_two_ranks_equal_one_process(on_ranks, make):
     assert_same(alone, first, 1e-6)
 
 
-@pytest.mark.parametrize(("bn_mode", "tolerance"), [("frozen", 1e-6), ("train", 1e-3)])
+@pytest.mark.parametrize(("bn_mode", "tolerance"), [("frozen", 1e-6), ("train", 1e-4)])
 def test_single_precision_stays_within_its_rounding(on_ranks, bn_mode, tolerance):
-    """Batch norm over a handful of images divides by small numbers, and so multiplies the rounding."""
+    """Batch norm over fewer images multiplies the rounding, in a single process as well."""
 
     def make(model):
-        return rebll(model, train_mb_size=16, batch_size_mem=5)
+        return rebll(model, train_mb_size=15, batch_size_mem=16, mem_size=16)
 
     def work():
         return learned(make, pictures(torch.float32), network(torch.float32, bn_mode=bn_mode))
