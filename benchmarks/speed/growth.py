@@ -10,6 +10,7 @@ whole run where experiences grow.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import time
 import warnings
@@ -117,6 +118,9 @@ def study(axes: list[str], rounds: int) -> dict[str, dict[int, Cost]]:
     }
     settings = {axis: settings[axis] for axis in axes}
     measure(20, 2, 40, 128)  # warms up
+    # Otherwise one search through all imported modules, a third of a second, falls into some longer run.
+    gc.collect()
+    gc.freeze()
     return {
         axis: {
             value: least(*(measure(*setting) for _ in range(rounds))) for value, setting in points

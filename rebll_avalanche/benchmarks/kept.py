@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -33,7 +34,7 @@ class KeptPictures:
         self.side = side
         self.kept_bytes = 0
         self._wanted_by: dict[int, frozenset[int]] = {}
-        self._wanted: frozenset[int] = frozenset()
+        self._wanted: Counter[int] = Counter()  # by how many experiences
         self._arrays: dict[int, np.ndarray] = {}
 
     def __len__(self) -> int:
@@ -55,10 +56,16 @@ class KeptPictures:
 
     def keep(self, experience: int, indices: Iterable[int]) -> None:
         """Keep these images of an experience, instead of those named before."""
-        self._wanted_by[experience] = frozenset(indices)
-        self._wanted = frozenset().union(*self._wanted_by.values())
-        for index in self._arrays.keys() - self._wanted:
-            self.kept_bytes -= self._arrays.pop(index).nbytes
+        before, now = self._wanted_by.get(experience, frozenset()), frozenset(indices)
+        self._wanted_by[experience] = now
+        # Counted, because a union over all experiences for each of them would be quadratic.
+        self._wanted.update(now - before)
+        for index in before - now:
+            self._wanted[index] -= 1
+            if not self._wanted[index]:
+                del self._wanted[index]
+                if index in self._arrays:
+                    self.kept_bytes -= self._arrays.pop(index).nbytes
 
     def __getstate__(self) -> dict[str, Any]:
         # Worker processes decode what they need; they get no copy of the images.

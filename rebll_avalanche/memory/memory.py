@@ -141,7 +141,7 @@ class Memory(Stateful):
 
         Ranks of a job draw the same batch and get a part of it each, which may be empty.
         """
-        rows = torch.randperm(len(self))[:batch_size]
+        rows = _random_rows(len(self), batch_size)
         if not active():
             return self.images(rows, augment=True), self.labels[rows]
         seed, mine = glimpse(), rows[share_of(len(rows))]
@@ -273,6 +273,17 @@ class Memory(Stateful):
             self.labels = pad(self.labels, (0, more), value=UNKNOWN)
             self._truth = pad(self._truth, (0, more), value=UNKNOWN)
             self.provenance = pad(self.provenance, (0, more), value=int(Provenance.UNKNOWN))
+
+
+def _random_rows(count: int, wanted: int) -> Tensor:
+    """Different rows in random order."""
+    if count < 100 * wanted:
+        return torch.randperm(count)[:wanted]
+    # A permutation of a large memory would take longer than the rest of a small network's batch.
+    rows = torch.empty(0, dtype=torch.long)
+    while len(rows) < wanted:
+        rows = torch.randint(count, (2 * wanted,)).unique()
+    return rows[torch.randperm(len(rows))[:wanted]]
 
 
 def _hidden_labels(experience: Experience, index: Tensor, alike: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from rebll_avalanche.memory import Memory, Provenance
+from rebll_avalanche.memory.memory import _random_rows
 
 NAN = float("nan")
 
@@ -30,6 +31,15 @@ class Vectors:
 
     def __getitem__(self, index):
         return self.inputs[index] + self.offset, self.targets[index]
+
+
+@pytest.mark.parametrize("count", [199, 200])  # a permutation, and random numbers
+def test_every_row_is_drawn_equally_often_and_once(count):
+    torch.manual_seed(0)
+    drawn = torch.stack([_random_rows(count, 2) for _ in range(20_000)])
+    assert (drawn[:, 0] != drawn[:, 1]).all()
+    for place in drawn.T:  # in random order, too
+        assert chisquare(place.bincount(minlength=count)).pvalue > 0.001
 
 
 def above_half(probability):
