@@ -23,7 +23,7 @@ COMMANDS = {
     "cam": "draw class activation maps of a run's model",
     "export": "write the model of a run or a learner as ONNX",
     "extend": "teach a finished run more, as a learner",
-    "card": "write a model card and a data card of a run",
+    "card": "write a model card and a data card of a run, or a learner's card",
     "show": "draw example images of each experience; list what a learner knows",
     "learn": "teach a learner from a table of pictures; earlier pictures may be gone",
     "evaluate": "measure a learner on a table of pictures",

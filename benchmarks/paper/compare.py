@@ -58,14 +58,14 @@ def find(found: Found, row: Row) -> list[Measured]:
 
 
 def ceiling(found: Found, of: Experiment) -> Measured | None:
-    """Joint with the same network and optimizer on the same data; its scenario does not matter."""
+    """Joint with the same network and optimizer on the same data: most seeds, then the same scenario."""
     joints = [
-        line
+        (len(line.seeds), e.scenario == of.scenario, line)
         for (e, line) in found.items()
         if (e.benchmark, e.method, e.network, e.optimizer)
         == (of.benchmark, "joint", of.network, of.optimizer)
     ]
-    return max(joints, key=lambda line: len(line.seeds), default=None)
+    return max(joints, key=lambda entry: entry[:2])[2] if joints else None
 
 
 def paper_share(rows: Sequence[Row], row: Row) -> float | None:

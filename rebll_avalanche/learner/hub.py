@@ -28,10 +28,15 @@ Says which of {count} classes a picture shows, and can be taught more: `{method}
 ```python
 from rebll_avalanche import Learner
 
-learner = Learner.from_pretrained("{name}")
+learner = Learner.{opened}
 learner.predict("photo.jpg")
 learner.learn("more.csv", images="photos")
 ```
+
+## What it is for
+
+*For you to answer: which decisions is it meant for, and what must it not be used for? Where do the
+pictures come from, who labelled them, and did the people in them agree?*
 
 ## Classes
 
@@ -45,8 +50,14 @@ learner.learn("more.csv", images="photos")
 """
 
 
-def card(learner: Learner, name: str) -> str:
-    """A model card from the lessons."""
+def card(learner: Learner, name: str, opened: str | None = None) -> str:
+    """A model card from the lessons.
+
+    Args:
+        learner: What it is about.
+        name: Its name on the hub, or of its file.
+        opened: The call that opens it; from the hub by default.
+    """
     lessons = []
     for lesson in learner.lessons:
         text = f"**{lesson.number}** ({lesson.taught_at}): {len(lesson.pictures)} pictures"
@@ -58,6 +69,7 @@ def card(learner: Learner, name: str) -> str:
     classes = [f"| {_plain(name)} | {bar:.2f} |" for name, bar in learner.thresholds.items()]
     return _CARD.format(
         name=name,
+        opened=opened or f'from_pretrained("{name}")',
         count=len(learner.class_names),
         method=learner.config.method_name,
         backbone=learner.backbone,

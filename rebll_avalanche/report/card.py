@@ -30,7 +30,7 @@ def cards(run: Run) -> dict[str, str]:
         "benchmark": {"name": "unknown", "scenario": "unknown", "mode": "overlap"}
         | config.get("benchmark", {}),
         "backbone": config.get("model", {}).get("backbone", "unknown"),
-        "weights": config.get("model", {}).get("pretrained") or "none: trained from scratch",
+        "weights": config.get("model", {}).get("pretrained") or "none, trained from scratch",
         "stream": config.get("evaluation", {}).get("stream", "test"),
         "classes": sorted(last.per_class_ap.items(), key=lambda pair: pair[1]),
         "thresholds": config.get("evaluation", {}).get("thresholds", []),

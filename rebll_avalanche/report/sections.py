@@ -100,7 +100,7 @@ def _one_run(setting: Setting) -> list[Section]:
         "Worst images",
         "The test images whose labels the model finds least probable, with the scores of its wrong "
         f"predictions at threshold {lowest}. Look at them: the labels may be wrong too. "
-        "`rebll cam RUN IMAGE` shows where the model sees a class.",
+        "The command rebll cam RUN IMAGE shows where the model sees a class.",
         worst=worst_images(group.first, float(lowest)),
     )
     return [every_class, worst]

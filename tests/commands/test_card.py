@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from rebll_avalanche import cli
+from rebll_avalanche import Learner, MultiLabelScenes, cli
 
 
 @pytest.fixture
@@ -70,6 +70,23 @@ def test_answers_are_not_overwritten(
     assert (run_folder / "DATA_CARD.md").read_text() == "answers"
     assert cli.main(["card", str(run_folder), "-o", str(tmp_path / "elsewhere")]) == 0
     assert (tmp_path / "elsewhere" / "DATA_CARD.md").is_file()
+
+
+def test_a_learner_has_a_card_with_its_lessons(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenes = MultiLabelScenes(train_size=60, test_size=20, image_size=32)
+    scenes.write_csv(tmp_path / "march")
+    learner = Learner(backbone="small_cnn", pretrained=None, image_size=32, thumbnails=0)
+    learner.learn(tmp_path / "march" / "labels.csv", images=tmp_path / "march" / "images")
+    learner.save(tmp_path / "city.rebll")
+    assert cli.main(["card", str(tmp_path / "city.rebll")]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "MODEL_CARD.md")
+    text = (tmp_path / "MODEL_CARD.md").read_text()
+    assert "Learner.load('city.rebll')" in text
+    assert "60 pictures" in text
+    assert all(f"| {name} | " in text for name in learner.class_names)
+    assert cli.main(["card", str(tmp_path / "city.rebll")]) == 2
 
 
 def test_a_folder_without_a_run_is_refused(
