@@ -94,7 +94,7 @@ def test_evaluate_correct_forget_undo(city, month, tmp_path, capsys):
     left = int(capsys.readouterr().out.split()[1])
     assert left == len((tmp_path / "march/labels.csv").read_text().splitlines()) - 2
     assert main(["forget", str(city), "--classes", "red"]) == 0
-    assert capsys.readouterr().out == f"left: {left} pictures, 1 classes, 1 lessons\n"
+    assert capsys.readouterr().out == f"left: {left} pictures, 1 class, 1 lesson\n"
     assert Learner.load(city).class_names == ("green",)
     assert main(["undo", str(city)]) == 0
     assert Learner.load(city).class_names == ()
