@@ -22,6 +22,13 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
+def _no_set(loader: _Loader, node: yaml.Node) -> None:
+    raise yaml.YAMLError(f"line {node.start_mark.line + 1}: a set (!!set) is no list; write [a, b]")
+
+
+_Loader.add_constructor("tag:yaml.org,2002:set", _no_set)
+
+
 class _WithExponents(_Loader):
     """YAML in which 1e-4 is a number, as it is in YAML 1.2."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from rebll_avalanche.arguments import check_path
-from rebll_avalanche.errors import MissingFileError, PictureError
+from rebll_avalanche.errors import MissingFileError, PictureError, check_regular_file
 from rebll_avalanche.picture_store import thumbnail_of
 from rebll_avalanche.pictures import picture_problem, pictures_in, read_picture, to_rgb
 from rebll_avalanche.tables import AnnotationTable
@@ -148,6 +148,7 @@ def _decoded(given: Any) -> Image.Image:
 
 def _key(given: Any) -> int:
     if isinstance(given, str | os.PathLike):
+        check_regular_file(given, PictureError)
         try:
             content = Path(given).read_bytes()
         except OSError as error:

@@ -93,6 +93,11 @@ def test_numbers_as_people_write_them() -> None:
     assert config.benchmark.root == "my data #1"
 
 
+def test_a_set_is_no_list() -> None:
+    with pytest.raises(ValueError, match=r"line 1: a set \(!!set\) is no list"):
+        load("methods: !!set {rebll}")
+
+
 def test_the_records_of_a_run_are_passed_over() -> None:
     config = Config.from_dict({"method": {"name": "lwf", "alpha": 2}, "seed": 3})
     records = {"class_names": ["a"], "git": {}, "versions": {"torch": "2"}, "method_as_run": {}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from PIL import Image
 from sklearn.metrics import average_precision_score
 
 from rebll_avalanche import Learner
-from rebll_avalanche.errors import RebllError
+from rebll_avalanche.errors import PictureError, RebllError
 from rebll_avalanche.learner.ridge import ridge_of
 
 
@@ -101,6 +102,16 @@ def test_a_lesson_that_fails_changes_nothing(month, small, monkeypatch, draw):
         learner.learn(month("may", ["blue"], seed=2))
     assert (learner.lessons, learner.class_names) == before[1:]
     torch.testing.assert_close(learner.scores(picture), before[0])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_among_the_pictures_is_not_waited_for(month, small):
+    table = month("march", ["red", "green"])
+    picture = next(table.parent.rglob("*.png"))
+    picture.unlink()
+    os.mkfifo(picture)
+    with pytest.raises(PictureError, match="it is a pipe, socket or device, not a file"):
+        small().learn(table)
 
 
 def test_wrong_labels_are_found_and_corrected(month, small):
