@@ -21,9 +21,12 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from rebll_avalanche import build_model, keep_freed_memory
+from rebll_avalanche.models.fused import ACTIVATIONS
 from rebll_avalanche.models.linear import _product, onednn_is_faster
 
 ROUNDS = 5
+# Parts of the preceding convolution in evaluation (`models/folded.py`).
+FOLDED = (torch.nn.BatchNorm2d, *ACTIVATIONS)
 NETWORKS = [
     ("tf_efficientnet_lite0", 96, 32),
     ("tf_efficientnet_lite0", 224, 8),
@@ -46,21 +49,28 @@ def peaks() -> tuple[float, float]:
 
 
 class Maps:
-    """Counts the bytes of what every layer reads and writes, as if nothing stayed in a cache."""
+    """Counts the bytes of what every layer reads and writes, as if nothing stayed in a cache.
+
+    Attributes:
+        count: Of all layers, and of those that are left where norms and activations are folded.
+    """
 
     def __init__(self, model: torch.nn.Module) -> None:
-        self.count = 0
+        self.count = {"evaluation": 0, "training": 0}
         for module in model.modules():
             if not list(module.children()):
                 module.register_forward_hook(self._note)
 
     def _note(self, module: torch.nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
         moved = [*given, output, *module.parameters()]
-        self.count += sum(4 * t.numel() for t in moved if isinstance(t, Tensor))
+        found = sum(4 * t.numel() for t in moved if isinstance(t, Tensor))
+        self.count["training"] += found
+        if not isinstance(module, FOLDED):
+            self.count["evaluation"] += found
 
 
-def needs(backbone: str, images: Tensor) -> tuple[int, int]:
-    """FLOPs and bytes of a forward pass."""
+def needs(backbone: str, images: Tensor) -> tuple[int, dict[str, int]]:
+    """FLOPs of a forward pass, and its bytes in evaluation and in training."""
     model = build_model(backbone).eval()
     model.head.grow(20)
     maps = Maps(model)
@@ -109,10 +119,10 @@ def main() -> None:
         for name, times in taken.items():
             # A backward pass has two products for every one of the forward pass.
             factor = 3 if name == "training" else 1
-            least = factor * max(work / flops, moved / bytes_)
+            least = factor * max(work / flops, moved[name] / bytes_)
             print(
                 f"| {backbone}, {side} px, batch {batch} | {name} | {factor * work / 1e9:.1f} | "
-                f"{factor * moved / 1e6:.0f} | {1000 * least:.0f} | {1000 * np.median(times):.0f} | "
+                f"{factor * moved[name] / 1e6:.0f} | {1000 * least:.0f} | {1000 * np.median(times):.0f} | "
                 f"{least / np.median(times):.0%} |",
                 flush=True,
             )
