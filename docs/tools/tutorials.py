@@ -43,7 +43,7 @@ def executed(name: str) -> Any:
     if not kept.is_file():
         notebook = jupytext.reads(text, fmt="py:percent")
         notebook.cells.insert(0, nbformat.v4.new_code_cell(SETUP))
-        NotebookClient(notebook, timeout=900, kernel_name="python3").execute()
+        NotebookClient(notebook, timeout=900, startup_timeout=300, kernel_name="python3").execute()
         del notebook.cells[0]
         KEPT.mkdir(parents=True, exist_ok=True)
         for old in KEPT.glob(f"{name}-*.ipynb"):
