@@ -15,7 +15,6 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from rebll_avalanche.arguments import check_number, check_tensor
 from rebll_avalanche.metrics.ranking import Ranking, num_below
@@ -144,8 +143,10 @@ def forgetting(history: Sequence[Tensor]) -> float:
     if len(history) < 2:
         return NAN
     width = min(len(history[-1]), max(len(step) for step in history[:-1]))
-    earlier = pad_sequence([step[:width].double() for step in history[:-1]], padding_value=NAN)
-    best = earlier.nan_to_num(nan=-torch.inf).amax(dim=1)
+    best = torch.full((width,), -torch.inf, dtype=torch.float64)
+    for step in history[:-1]:
+        known = step[:width].double().nan_to_num(nan=-torch.inf)
+        best[: len(known)] = torch.maximum(best[: len(known)], known)
     lost = torch.where(best.isinf(), NAN, best) - history[-1][:width].double()
     return mean_over_classes(lost)
 
