@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import PurePath
 
 import numpy as np
@@ -157,10 +158,9 @@ def _form(grid: Grid, rest: list[int], about: list[str] | None) -> tuple[_Reader
         return _long, labelled + beyond
     free = [column for column in rest if column not in beyond and not _is_aside(grid, column)]
     marked = [column for column in free if _share_of_marks(grid, column) >= 0.5]
+    named = sorted({*free, *beyond} - {*marked})
     words = [
-        column
-        for column in [*free, *beyond]
-        if column not in marked and not all(looks_like_data(c) for _, c in grid.cells(column))
+        column for column in named if not all(looks_like_data(c) for _, c in grid.cells(column))
     ]
     if marked:
         if beyond:
@@ -238,7 +238,7 @@ def _long(grid: Grid, keys: list[str], columns: list[int]) -> AnnotationTable:
 def _wide(grid: Grid, keys: list[str], columns: list[int]) -> AnnotationTable:
     columns = sorted(columns, key=lambda column: grid.header[column])
     names = [grid.header[column] for column in columns]
-    repeated = next((name for name in names if names.count(name) > 1), None)
+    repeated = next((name for name, following in pairwise(names) if name == following), None)
     if repeated is not None:
         raise TableError(f"{grid.source} has two columns called {repeated!r}; keep one of them")
     check_names(dict.fromkeys(names, "header"), grid.source)
