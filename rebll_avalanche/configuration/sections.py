@@ -16,6 +16,13 @@ def _at_least(owner: Any, section: str, **bounds: float) -> None:
             raise ValueError(f"{section}.{name} must be at least {bound:g}, got {value}")
 
 
+def _at_most(owner: Any, section: str, **bounds: int) -> None:
+    for name, bound in bounds.items():
+        value = getattr(owner, name)
+        if value > bound:
+            raise ValueError(f"{section}.{name} must be at most {bound}, got {brief(value)}")
+
+
 @dataclass(frozen=True)
 class BenchmarkConfig:
     """The data set and how its classes are split into experiences.
@@ -194,6 +201,8 @@ class TrainingConfig:
         _at_least(self, "training", epochs=1, batch_size=1, accumulate=1, lr=0, weight_decay=0)
         _at_least(self, "training", backbone_lr_scale=0, later_lr_scale=0, num_workers=0)
         _at_least(self, "training", later_backbone_lr_scale=0)
+        # A slip of the keyboard would start processes until the machine stops responding.
+        _at_most(self, "training", epochs=1_000_000, num_workers=256)
 
 
 @dataclass(frozen=True)

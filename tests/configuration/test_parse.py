@@ -69,6 +69,8 @@ def test_another_method_has_other_parameters(recipe: str) -> None:
         (["--method.alpha", "much"], r"method\.alpha cannot be 'much'; it must be float"),
         (["--training.epochs", "0"], r"training\.epochs must be at least 1, got 0"),
         (["--training.lr", ".nan"], r"training\.lr must be at least 0"),
+        (["--training.num_workers", "9" * 20], r"training\.num_workers must be at most 256, got 9"),
+        (["--training.epochs", "9" * 400], r"training\.epochs must be at most 1000000, got 9"),
         (["--benchmark.scenario", "5-3"], "must look like B5-C3"),
         (["--loggers", "[wand]"], "cannot be 'wand'; choose wandb"),
         (["--evaluation.stream", "valid"], r"needs benchmark\.validation_size"),
