@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from avalanche.training import Naive
 from torch import nn
 
 import rebll_avalanche
@@ -65,8 +64,7 @@ from rebll_avalanche.configuration.config import Config
 from rebll_avalanche.learner.estimator import RidgeMultiLabel
 from rebll_avalanche.methods import describe
 from rebll_avalanche.models import GrowingLinear, MultiLabelModel
-from rebll_avalanche.report import read_run, read_runs, write_report
-from rebll_avalanche.strategies import adopt
+from rebll_avalanche.report import read_run, write_report
 from rebll_avalanche.strategies.template import FineTuning
 from rebll_avalanche.tables import AnnotationTable, read_csv
 
@@ -525,21 +523,18 @@ CASES = [
         for name, part in parts(strategies, NEED_WEIGHTS)
         for case in cases_of(name, partial(strategy, part), everything(part))
     ),
-    *cases_of("adopt", lambda **given: adopt(**({"strategy": Naive} | given)),
-              everything(adopt)),
     *cases_of("GrowingLinear", lambda **given: GrowingLinear(**({"in_features": 4} | given)),
               everything(GrowingLinear)),
     *cases_of("MultiLabelModel",
               lambda **given: MultiLabelModel(**(NETWORK | given)),
-              everything(MultiLabelModel)),
+              [each for each in everything(MultiLabelModel) if each != "input_mean"]),
     *cases_of("read_csv", lambda **given: read_csv(**({"path": "labels.csv"} | given)), everything(read_csv),
               None, ("label", "file", "read", "class")),
-    *cases_of("AnnotationTable", annotation_table, ["images", "class_names", "labels", "splits", "pictures"],
+    *cases_of("AnnotationTable", annotation_table, ["splits", "pictures"],
               None, ("picture", "class", "label")),
     *cases_of("read_run", read_run, ["folder"], None, ("run",)),
-    *cases_of("read_runs", read_runs, ["folders"], None, ("run", "folder")),
     *cases_of("write_report", lambda **given: write_report(**({"runs": [], "path": "page.html"} | given)),
-              everything(write_report), None, ("run",)),
+              ["path"], None, ("run",)),
     *cases_of("describe", describe, ["name"], None, ("method",)),
     *cases_of("training_transform", lambda **given: training_transform(**({"image_size": 8} | given)),
               everything(training_transform)),
@@ -568,7 +563,7 @@ NO_ARGUMENTS = {
 OF_PACKAGES = {
     *("Correction", "Evaluation", "Lesson", "MultiLabelScores", "ThresholdScores", "Run", "Step"),
     *("GrowingHead", "HEADS", "LanesPlugin", "Parameter", "Provenance", "composed"),
-    *("method_names", "share_teacher"),
+    *("adopt", "method_names", "read_runs", "share_teacher"),
     *("signature_of", "takes_also", "texts_of"),
     *("MultiLabelBenchmark", "MultiLabelMetrics", "MultiLabelTargets"),
 }

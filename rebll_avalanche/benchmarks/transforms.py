@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from rebll_avalanche.arguments import check_number
+from rebll_avalanche.words import brief
 
 # Larger numbers are slips, and would fill all memory.
 LARGEST_SIDE = 2**15
@@ -210,6 +211,7 @@ def training_transform(
     """
     from torchvision.transforms import v2  # not needed to predict, and slow to import
 
+    check_number("cutout", cutout, 0, 1)
     steps: list[Transform] = [Resize(image_size)]
     if cutout:
         steps.append(Cutout(cutout))
@@ -258,6 +260,10 @@ def _compose(steps: list[Transform], normalize: MeanAndStd | None) -> Transform:
     from torchvision.transforms import v2
 
     if normalize is not None:
+        if not (isinstance(normalize, tuple | list) and len(normalize) == 2):
+            raise TypeError(
+                f"normalize must be a pair, means and deviations, got {brief(normalize)}"
+            )
         mean, std = normalize
         steps = [*steps, v2.Normalize(list(mean), list(std))]
     composed: Transform = v2.Compose(steps)

@@ -9,6 +9,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from rebll_avalanche.arguments import check_kind
 from rebll_avalanche.methods.parameters import Parameter, parameters_of, presets_of
 from rebll_avalanche.words import brief, nearest
 
@@ -136,6 +137,7 @@ def describe(name: str) -> Description:
     Raises:
         ValueError: Listing the names that exist, closest first.
     """
+    check_kind("name", name, str, "the name of a method")
     return _built_in().get(name) or get_method(name).description
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rebll_avalanche.arguments import check_kind
+from rebll_avalanche.arguments import check_kind, check_number
 from rebll_avalanche.words import brief
 
 _STREAM_KEY = re.compile(r"(?P<name>.+)_Stream/eval_phase/(?P<stream>.+?)_stream(/Task\d+)?")
@@ -22,6 +22,7 @@ def metric_key(name: str, stream: str, experience: int | None = None) -> str:
     """
     if experience is None:
         return f"{name}_Stream/eval_phase/{stream}_stream"
+    check_number("experience", experience, 0, whole=True)
     return f"{name}_Exp/eval_phase/{stream}_stream/Exp{experience:03}"
 
 

@@ -138,6 +138,7 @@ class MultiLabelScores:
 def mean_over_classes(values: Tensor) -> float:
     """The mean of the values that are not NaN; NaN if there are none.
 
+    >>> import torch
     >>> mean_over_classes(torch.tensor([0.5, float("nan"), 1.0]))
     0.75
     """

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rebll_avalanche.arguments import check_number
 from rebll_avalanche.models.adaptable import Adaptable
 from rebll_avalanche.protocols import Experience
 from rebll_avalanche.words import check_choice
@@ -105,6 +106,7 @@ class GrowingLinear(GrowingHead):
 
     def __init__(self, in_features: int, *, pooling: str = "mean") -> None:
         super().__init__()
+        check_number("in_features", in_features, 1, 2**20, whole=True)
         check_choice("pooling", pooling, ("mean", "max"))
         self.in_features = in_features
         self.pooling = pooling

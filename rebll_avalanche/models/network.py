@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rebll_avalanche.arguments import check_kind
 from rebll_avalanche.models.adaptable import Adaptable
 from rebll_avalanche.models.folded import FoldedBackbone
 from rebll_avalanche.models.heads import GrowingHead
@@ -52,6 +53,7 @@ class MultiLabelModel(Adaptable):
         windows: bool = False,
     ) -> None:
         super().__init__()
+        check_kind("backbone", backbone, nn.Module, "a torch module")
         check_choice("bn_mode", bn_mode, BN_MODES)
         self.backbone = backbone
         self.head = head

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
+from rebll_avalanche.arguments import check_path
 from rebll_avalanche.arrays import read_arrays
 from rebll_avalanche.errors import DamagedError, UnsafeError
 from rebll_avalanche.manifest import check_manifest
@@ -203,6 +204,7 @@ def read_run(folder: str | Path) -> Run:
         FileNotFoundError: When the folder is not a run, or has not finished an experience.
         ValueError: When a file in it is damaged, naming file and line.
     """
+    check_path("folder", folder, needed=True)
     folder = Path(folder)
     config, metrics = config_of(folder), folder / METRICS
     check_no_links(folder)

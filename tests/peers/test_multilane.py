@@ -59,4 +59,4 @@ def test_gradients_of_the_newest_lane(numbers, near, newest_only):
     near(model.backbone.selectors.grad, numbers["grad.selectors"][-1:], 1e-6)
     near(model.backbone.prompts.grad, prompts[-1:], 1e-6)
     near(model.head.weight.grad, numbers["grad.head.weight"], 2e-6)
-    near(model.head.bias.grad, numbers["grad.head.bias"], 2e-6)
+    near(model.head.bias.grad, numbers["grad.head.bias"], 5e-6)  # values of up to 7
