@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     problems = Problems()
     files = image_files(arguments.images, sys.stdin, problems)
     rows: list[tuple[Path, dict[str, float]]] = []
-    listened_to = True
+    read_by_someone = True
     while batch := list(islice(files, BATCH)):
         pictures = problems.read(batch)
         if not pictures:
@@ -74,12 +74,12 @@ def run(arguments: argparse.Namespace) -> int:
                 else printable(_as_text(path, scores, model))
             )
             try:
-                if listened_to:
+                if read_by_someone:
                     print(line, flush=True)
             except BrokenPipeError:
                 if arguments.csv is None:
                     raise
-                listened_to = False  # as with `| head`; the table is wanted all the same
+                read_by_someone = False  # as with `| head`; the table is wanted all the same
     if arguments.csv is not None:
         _write_csv(arguments.csv, rows, model)
     return 1 if problems.count else 0

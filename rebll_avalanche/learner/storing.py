@@ -77,20 +77,21 @@ def read_stored(path: Path) -> tuple[Stored, MultiLabelModel | None]:
 
 
 @contextmanager
-def fitting(what: str) -> Iterator[None]:
+def fitting(what: str, kind: type[Exception] = Exception) -> Iterator[None]:
     """Turn any error inside the block into a DamagedError: forged states fail in many ways.
 
     Args:
         what: The state's name in the message.
+        kind: The errors that mean that it does not fit.
 
     Raises:
-        DamagedError: For every error but this package's own and those of the system.
+        DamagedError: For errors of this kind, but not this package's own and those of the system.
     """
     try:
         yield
     except (RebllError, OSError, MemoryError):
         raise
-    except Exception as error:
+    except kind as error:
         raise DamagedError(
             f"{what} does not fit this version of rebll-avalanche; restore a copy of the file, or teach a "
             f"new learner. ({type(error).__name__}: {str(error)[:200]})"

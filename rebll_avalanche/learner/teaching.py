@@ -59,8 +59,8 @@ def teach(
         ``input_shape`` (of the network), ``ridge`` (options of the closed form).
     """
 
-    def going_on() -> AbstractContextManager[None]:
-        return fitting("what it keeps of earlier lessons") if before else nullcontext()
+    def going_on(kind: type[Exception] = Exception) -> AbstractContextManager[None]:
+        return fitting("what it keeps of earlier lessons", kind) if before else nullcontext()
 
     outside = random_state()
     try:
@@ -87,7 +87,8 @@ def teach(
         if watcher is not None:
             strategy.plugins.append(watcher)
         try:
-            with going_on():
+            # Only what looks something up that is not there: other errors are not the state's.
+            with going_on(LookupError):
                 strategy.train(stream.train_stream[-1])
         finally:
             if watcher is not None:
