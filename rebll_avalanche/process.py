@@ -15,7 +15,7 @@ from typing import Any
 PACKAGE = Path(__file__).parent
 
 # From glibc's malloc.h.
-M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 # Environment variables that set the same.
 OWN_CHOICES = ("MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
 
@@ -34,27 +34,11 @@ def keep_freed_memory() -> bool:
     """
     if any(name in os.environ for name in OWN_CHOICES):
         return False
-    return _set_malloc({M_MMAP_MAX: 0, M_TRIM_THRESHOLD: 2**31 - 1})
-
-
-def share_freed_memory() -> bool:
-    """Let threads that start from now on use the memory that others have freed.
-
-    The C library of Linux gives each thread a heap of its own, which keeps as much as that thread has ever
-    needed at once: a server of many threads would keep that of each.
-
-    Returns:
-        Whether it was set: not for a C library without this setting, nor if ``MALLOC_ARENA_MAX`` is set.
-    """
-    return "MALLOC_ARENA_MAX" not in os.environ and _set_malloc({M_ARENA_MAX: 1})
-
-
-def _set_malloc(choices: dict[int, int]) -> bool:
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # musl and macOS; none at all; Windows
         return False
-    return all(mallopt(name, value) for name, value in choices.items())
+    return bool(mallopt(M_MMAP_MAX, 0) and mallopt(M_TRIM_THRESHOLD, 2**31 - 1))
 
 
 def release_freed_memory() -> None:

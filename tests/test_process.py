@@ -27,54 +27,14 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) * resource.g
 """
 
 
-def _fetched(choice: str) -> int:
+def _fetched(choice: str, **variables: str) -> int:
     """MiB that were fetched from the system page by page while 640 were in use."""
-    return _printed(PROGRAM, choice)
-
-
-def _printed(program: str, choice: str) -> int:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
-    command = [sys.executable, "-W", "ignore", "-c", program, choice]
-    output = subprocess.run(command, check=True, capture_output=True, text=True, env=clean)
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, choice]
+    output = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=clean | variables
+    )
     return int(output.stdout)
-
-
-THREADS = """
-import ctypes, sys, threading
-from rebll_avalanche.process import keep_freed_memory, share_freed_memory
-
-keep_freed_memory()
-if sys.argv[1] == "share":
-    assert share_freed_memory()
-malloc, free = ctypes.CDLL(None).malloc, ctypes.CDLL(None).free
-malloc.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-ready = threading.Barrier(4)
-
-def resident():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096 // 2**20
-
-def use(turn):
-    for now in range(4):  # one after the other; all stay alive, and with them their heaps
-        ready.wait()
-        if now == turn:
-            block = malloc(48 * 2**20)
-            ctypes.memset(block, 1, 48 * 2**20)
-            free(block)
-    ready.wait()
-
-before = resident()
-threads = [threading.Thread(target=use, args=(turn,)) for turn in range(4)]
-[each.start() for each in threads]
-[each.join() for each in threads]
-print(resident() - before)
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
-def test_threads_share_what_one_has_freed() -> None:
-    assert _printed(THREADS, "share") < 100  # four times 48 MiB, one at a time
-    assert _printed(THREADS, "own") > 150
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
@@ -86,12 +46,9 @@ def test_freed_memory_is_used_again() -> None:
 
 def test_a_choice_by_environment_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     from rebll_avalanche import keep_freed_memory
-    from rebll_avalanche.process import share_freed_memory
 
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1000000")
     assert not keep_freed_memory()
-    monkeypatch.setenv("MALLOC_ARENA_MAX", "4")
-    assert not share_freed_memory()
 
 
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

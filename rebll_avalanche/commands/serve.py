@@ -38,9 +38,6 @@ def run(arguments: argparse.Namespace) -> int:
     import secrets
     import socket
 
-    from rebll_avalanche.process import share_freed_memory
-
-    share_freed_memory()  # before threads start
     from rebll_avalanche.learner import Learner
     from rebll_avalanche.learner.held import held
     from rebll_avalanche.serve.app import make_app
