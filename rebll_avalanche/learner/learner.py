@@ -480,9 +480,8 @@ class Learner:
         if not target.name:
             raise RebllError(f"the path {str(path)!r} names no file; give one such as city.rebll")
         taught = self._know.taught is not None
-        random = (
-            self.config.benchmark.features_pretrained is None
-        )  # random weights could not be restored
+        # Random weights could not be restored.
+        random = self.config.benchmark.features_pretrained is None
         inside = self_contained or self._backbone_weights is not None or (taught and random)
         # Weights of a trained backbone are in the strategy's state.
         features = self.features if inside else None

@@ -188,9 +188,8 @@ def matching_thresholds(probabilities: Tensor, labels: Tensor, before: Tensor) -
         elif shown < len(scores):
             middle = scores[shown - 1 : shown + 1].logit(1e-6).mean().sigmoid()
             drawn = _shrunk(middle, torch.tensor(EVEN), torch.tensor(shown), LEARNED_PRIOR)
-            found[column] = torch.maximum(
-                drawn, scores[shown]
-            )  # not more pictures than have the class
+            # In no more pictures than have the class.
+            found[column] = torch.maximum(drawn, scores[shown])
     return found
 
 
